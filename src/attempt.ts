@@ -1,0 +1,158 @@
+import { classifyFailure } from './core/failures.ts';
+import { deadLetterFor } from './dead-letter.ts';
+import { verdictOf } from './decide.ts';
+import type { ReadyEntry } from './entry.ts';
+import { isNevertwiceError, NevertwiceError, type Reject } from './errors.ts';
+import { type Path, reach, type Scope } from './path.ts';
+import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
+import { type Handled, HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
+
+type Conflict = Extract<Answer, { answer: 'conflict' }>;
+
+/** How one transaction with a group of entries ended. An outage is not among them: it is thrown. */
+export type Attempt =
+  | { readonly outcome: 'committed'; readonly cut: readonly ReadyEntry[]; readonly conflicts: readonly { entry: ReadyEntry; answer: Conflict }[] }
+  | { readonly outcome: 'contended' }
+  | { readonly outcome: 'unknown' }
+  | { readonly outcome: 'lost-race'; readonly error: unknown; readonly entry: ReadyEntry | undefined }
+  | { readonly outcome: 'failed'; readonly error: unknown; readonly entry: ReadyEntry | undefined }
+  | { readonly outcome: 'rejected'; readonly reason: string; readonly entry: ReadyEntry };
+
+/** One transaction: claim all, handle the fresh ones, commit. Sets verdicts only once the commit is certain. */
+export async function attempt(path: Path, inbox: TransactionalInbox<any>, scope: Scope, entries: readonly ReadyEntry[]): Promise<Attempt> {
+  await reach(path, scope, 'claim', 'before', entries);
+  try {
+    const budgetMs = Math.max(path.policy.timeoutMs, path.policy.batchBudgetMs);
+    const done = await inbox.transaction(
+      entries.map(entry => entry.claim),
+      { budgetMs, overlap: path.overlap },
+      unit => handleClaimed(path, scope, entries, unit),
+    );
+    await reach(path, scope, 'record', 'after', entries);
+    return { outcome: 'committed', cut: done.cut, conflicts: recordVerdicts(path, entries, done) };
+  } catch (error) {
+    return outcomeOf(error, entries.length);
+  }
+}
+
+export interface Claimed extends Handled {
+  readonly answers: readonly Answer[];
+  /** Set aside because an earlier message of their key is. */
+  readonly behind: ReadonlySet<ReadyEntry>;
+}
+
+/** The inside of the transaction, between claim and commit. */
+export async function handleClaimed(path: Path, scope: Scope, entries: readonly ReadyEntry[], unit: Unit<unknown>): Promise<Claimed> {
+  await reach(path, scope, 'claim', 'after', entries);
+  // Sent now, needed only before the commit: on a pipelined connection it costs the handlers no round trip.
+  const answering = unit.answers();
+  answering.catch(() => undefined);
+  const fresh = entries.filter((_, i) => unit.fresh[i]);
+  const behind = await behindDeadLetters(path, fresh, unit);
+  const open = behind.size === 0 ? fresh : fresh.filter(entry => !behind.has(entry));
+
+  await reach(path, scope, 'handle', 'before', open);
+  const handled = await runHandlers(path, scope, open, surroundings(path, unit)).catch(error => {
+    throw rootOf(error, unit.failure);
+  });
+  await reach(path, scope, 'handle', 'after', open);
+  warnUnusedHandle(path, unit, handled);
+
+  const indexOf = new Map(entries.map((entry, i) => [entry, i]));
+  const unclaimed = [...handled.rejected.keys(), ...handled.cut, ...behind];
+  await unit.unclaim(unclaimed.map(entry => indexOf.get(entry)!));
+  await unit.deadLetter([
+    ...[...handled.rejected].map(([entry, reason]) => deadLetterFor(entry, { kind: 'rejected', reason })),
+    ...[...behind].map(entry => deadLetterFor(entry, BEHIND)),
+  ]);
+  const answers = await answering;
+  await reach(path, scope, 'record', 'before', entries);
+  return { ...handled, behind, answers };
+}
+
+const BEHIND = { kind: 'behind', reason: 'waits behind a dead letter of the same key' } as const;
+
+async function behindDeadLetters(path: Path, fresh: readonly ReadyEntry[], unit: Unit<unknown>): Promise<ReadonlySet<ReadyEntry>> {
+  if (path.policy.deadLetter !== 'key') return new Set();
+  const keys = [...new Set(fresh.flatMap(entry => entry.key ?? []))];
+  const blocked = await unit.blockedKeys(keys);
+  return new Set(fresh.filter(entry => entry.key !== undefined && blocked.has(entry.key)));
+}
+
+function surroundings(path: Path, unit: Unit<unknown>): Surroundings {
+  const since = path.clock.monotonicMs();
+  return {
+    context: signal => ({ signal, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) }),
+    forMessage: () => ({}),
+    cutOff: reason => unit.abandon(reason),
+    // A handler that turned slow must not stretch the transaction to hundreds of times the budget, and a transaction
+    // holds at most 64 savepoints.
+    full: () => unit.savepoints >= 32 || path.clock.monotonicMs() - since > 2 * path.policy.batchBudgetMs,
+  };
+}
+
+// A handler that writes through some other connection is not undone with the transaction. Nothing can prevent that; it
+// can be seen.
+function warnUnusedHandle(path: Path, unit: Unit<unknown>, handled: Handled): void {
+  if (handled.results.size > 0 && unit.used === 0) {
+    path.warn(
+      'NT_HANDLE_UNUSED',
+      `the handler of ${path.consumer} used neither context.tx nor context.sql: what it writes elsewhere is not protected against duplicates`,
+    );
+  }
+}
+
+/** Verdicts after a certain commit. Conflicts that are to be set aside are returned: that takes a new transaction. */
+export function recordVerdicts(path: Path, entries: readonly ReadyEntry[], done: Claimed): { entry: ReadyEntry; answer: Conflict }[] {
+  const conflicts: { entry: ReadyEntry; answer: Conflict }[] = [];
+  const cut = new Set(done.cut);
+  entries.forEach((entry, i) => {
+    const answer = done.answers[i]!;
+    if (cut.has(entry)) return;
+    if (done.rejected.has(entry)) {
+      path.counts.deadLetters++;
+      entry.verdict = { verdict: 'dead-lettered', kind: 'rejected', reason: done.rejected.get(entry)! };
+    } else if (done.behind.has(entry)) {
+      path.counts.deadLetters++;
+      entry.verdict = { verdict: 'dead-lettered', ...BEHIND };
+    } else if (answer.answer === 'fresh') {
+      path.counts.processed++;
+      entry.verdict = { verdict: 'processed', result: done.results.get(entry) };
+    } else if (answer.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
+      conflicts.push({ entry, answer });
+    } else {
+      entry.verdict = verdictOf(path, entry, answer);
+    }
+  });
+  return conflicts;
+}
+
+/**
+ * What really went wrong. A handler, or an ORM in it, may catch a deadlock or a lost connection and throw an error of its
+ * own; the transaction is gone all the same, and that is not the message's fault.
+ */
+function rootOf(thrown: unknown, failure: unknown): unknown {
+  const kind = classifyFailure(failure);
+  if (kind === 'outage') return new NevertwiceError('NT_STORE_DOWN', 'the store failed under the handler', { cause: failure });
+  if (kind === undefined || kind === 'handler') return thrown;
+  return new HandlerFailed(failure, thrown instanceof HandlerFailed ? thrown.entry : undefined);
+}
+
+function outcomeOf(thrown: unknown, size: number): Attempt {
+  const error = thrown instanceof HandlerFailed ? thrown.error : thrown;
+  const entry = thrown instanceof HandlerFailed ? thrown.entry : undefined;
+  if (error instanceof Contended) return { outcome: 'contended' };
+  if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) return { outcome: 'unknown' };
+  if (isNevertwiceError(error, 'NT_STOPPED')) throw error;
+  if (isNevertwiceError(error, 'NT_STORE_DOWN')) {
+    // A handler that found its downstream unavailable holds up only itself and what is behind it.
+    if (thrown instanceof HandlerFailed && size > 1) return { outcome: 'failed', error, entry };
+    throw error;
+  }
+  const failure = classifyFailure(error);
+  if (failure === 'transient' || failure === 'contended') return { outcome: 'lost-race', error, entry };
+  if (isNevertwiceError(error, 'NT_REJECTED') && entry !== undefined) {
+    return { outcome: 'rejected', reason: (error as Reject).reason, entry };
+  }
+  return { outcome: 'failed', error, entry };
+}

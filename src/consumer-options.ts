@@ -1,0 +1,103 @@
+import type { BatchContext, MessageContext } from './context.ts';
+import { NevertwiceError } from './errors.ts';
+import { type Decode, decodeJson, type Router, routerFor, type Schema } from './handlers.ts';
+import { header } from './identity/extractors.ts';
+import type { Identity, Normaliser } from './identity/identity.ts';
+import { checkedName, type Policy, type ResolvedPolicy, resolvePolicy } from './options.ts';
+import { type Clock, systemClock } from './ports/clock.ts';
+import type { Message } from './ports/delivery.ts';
+import type { Source } from './ports/source.ts';
+import type { Sql } from './ports/sql.ts';
+import type { Store } from './ports/store.ts';
+import { warner } from './warnings.ts';
+
+/**
+ * One kind of message: `handle` sees messages one by one, in order; `handleBatch` sees all fresh ones of a transaction
+ * at once, which is the fastest way and has no isolation trap.
+ */
+export type Shape<B, C extends MessageContext> = {
+  /** Any Standard Schema for the decoded body. What is invalid becomes a dead letter naming the field. */
+  body?: Schema<B>;
+} & (
+  | { handle: (message: Message<NoInfer<B>>, context: C) => unknown; handleBatch?: never }
+  | { handleBatch: (messages: readonly Message<NoInfer<B>>[], context: BatchContext<C>) => unknown; handle?: never }
+);
+
+/** Either one handler for everything, or handlers by type. */
+export type Handlers<B, M, C extends MessageContext> =
+  | (Shape<B, C> & { handlers?: never })
+  | {
+      handlers: { [T in keyof M]: Shape<M[T], C> };
+      /** A message of another type: `dead-letter` (default), `ignore` (acked, not recorded), or `refuse` (stops the consumer). */
+      onUnknownType?: 'dead-letter' | 'ignore' | 'refuse';
+      handle?: never;
+      handleBatch?: never;
+      body?: never;
+    };
+
+export type ConsumerOptions<S extends Store, B, M, C extends MessageContext> = {
+  /** The logical name that scopes deduplication. Must stay the same over hosts, queues and deployments. */
+  name: string;
+  source?: Source;
+  store?: S;
+  /** How a message gets its id. Default `header('message-id')`. */
+  identity?: Identity;
+  /** Maps spellings of one id to one: `lowerCaseUuid`, `nfc`. Default none: ids are byte-exact. */
+  normalise?: Normaliser;
+  /** Bytes of the body to a value. Default JSON. */
+  decode?: Decode;
+  /** Creates the handler's own tables; runs at every start, one process at a time, in a transaction. */
+  setup?: (sql: Sql) => Promise<void>;
+  /**
+   * `by-key`: handlers of different keys overlap inside one transaction, on one pipelined connection. They are not
+   * isolated from each other: a handler that reads, computes and writes loses updates of its neighbours. SAVEPOINT,
+   * ROLLBACK TO, SET LOCAL and cursors are refused. Only for `handle`. Default: one after the other.
+   */
+  overlap?: 'by-key';
+  /** Time and randomness, for tests. */
+  clock?: Clock;
+} & Policy &
+  Handlers<B, M, C>;
+
+export interface ConsumerSettings {
+  readonly name: string;
+  readonly identity: Identity;
+  readonly normalise: Normaliser | undefined;
+  readonly decode: Decode;
+  readonly router: Router;
+  readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
+  readonly overlap: boolean;
+  readonly policy: ResolvedPolicy;
+  readonly clock: Clock;
+  warn(code: string, text: string): void;
+}
+
+/** Validates once and copies; the caller's object is neither kept nor changed. */
+export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): ConsumerSettings {
+  const settings: ConsumerSettings = {
+    name: checkedName(options.name),
+    identity: options.identity ?? header('message-id'),
+    normalise: options.normalise,
+    decode: options.decode ?? decodeJson,
+    router: routerFor(options),
+    onUnknownType: (options as { onUnknownType?: ConsumerSettings['onUnknownType'] }).onUnknownType ?? 'dead-letter',
+    overlap: options.overlap === 'by-key',
+    policy: resolvePolicy(options),
+    clock: options.clock ?? systemClock,
+    warn: warner(),
+  };
+  if (typeof settings.identity !== 'function' || typeof settings.identity.signature !== 'string') {
+    throw new NevertwiceError('NT_CONFIG', "identity must be one of header(), bodyPath(), cloudEvent(), naturalKey(), brokerId(), or a function with a signature");
+  }
+  if (settings.overlap && options.handleBatch !== undefined) {
+    throw new NevertwiceError('NT_CONFIG', 'overlap is for handle; handleBatch sees the whole batch already');
+  }
+  return settings;
+}
+
+/** Overlapping handlers need a store whose connection gains by it; the reason it gives is the error. */
+export function assertOverlap(settings: ConsumerSettings, store: Store): void {
+  if (settings.overlap && store.capabilities.overlap !== true) {
+    throw new NevertwiceError('NT_CONFIG', `overlap: 'by-key' cannot be used with ${store.name}: ${store.capabilities.overlap}`);
+  }
+}

@@ -1,0 +1,81 @@
+import { backoffMs } from './core/backoff.ts';
+import { type Cause, deadLetterFor } from './dead-letter.ts';
+import type { Entry } from './entry.ts';
+import { classifyFailure } from './core/failures.ts';
+import { isNevertwiceError } from './errors.ts';
+import type { Path, Scope } from './path.ts';
+import { type Answer, Contended, type TransactionalInbox } from './ports/store.ts';
+
+/**
+ * Sets a message aside, in a transaction of its own: the handler's is rolled back by now, so another owner may have done
+ * the message since. It is claimed again, and only if the answer still stands is the dead letter written; the claim's own
+ * row goes in the same transaction, since the message is not done. Sets the verdict, or leaves it open when busy.
+ */
+export async function setAside(path: Path, inbox: TransactionalInbox<any>, scope: Scope, entry: Entry, cause: Cause): Promise<void> {
+  for (let lostRaces = 0; ; ) {
+    try {
+      return await decide(path, inbox, entry, cause);
+    } catch (error) {
+      // The letter is upserted under its own key, so a commit that may have landed is simply done again.
+      if (error instanceof Contended) return;
+      const again = isNevertwiceError(error, 'NT_COMMIT_UNKNOWN') || classifyFailure(error) === 'transient';
+      if (!again || ++lostRaces > path.policy.transientRetries || scope.abort.aborted) throw error;
+      await path.clock.sleep(backoffMs(lostRaces, { minMs: 10, maxMs: 1_000 }, path.clock.random()), scope.abort);
+    }
+  }
+}
+
+async function decide(path: Path, inbox: TransactionalInbox<any>, entry: Entry, cause: Cause): Promise<void> {
+  const claims = entry.claim === undefined ? [] : [entry.claim];
+  const answer = await inbox.transaction(claims, { budgetMs: path.policy.timeoutMs, overlap: false }, async unit => {
+    const [current] = await unit.answers();
+    if (stands(cause, current)) {
+      if (unit.fresh[0]) await unit.unclaim([0]);
+      await unit.deadLetter([deadLetterFor(entry, cause)]);
+    } else if (current?.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
+      await unit.deadLetter([deadLetterFor(entry, conflictCause(current))]);
+    }
+    return current;
+  });
+  entry.verdict = stands(cause, answer) ? asideVerdict(path, cause, answer) : verdictOf(path, entry, answer);
+}
+
+/** Without an id there is nothing to claim; a conflict stands while it is one; everything else while nobody did it. */
+function stands(cause: Cause, answer: Answer | undefined): boolean {
+  if (answer === undefined) return true;
+  return cause.kind === 'conflict' ? answer.answer === 'conflict' : answer.answer === 'fresh';
+}
+
+function asideVerdict(path: Path, cause: Cause, answer: Answer | undefined): Entry['verdict'] {
+  if (answer?.answer === 'conflict') {
+    path.counts.conflicts++;
+    path.warn('NT_CONFLICT', conflictCause(answer).reason);
+    return { verdict: 'conflict', stored: answer.stored, offered: answer.offered, deadLettered: true };
+  }
+  path.counts.deadLetters++;
+  return { verdict: 'dead-lettered', kind: cause.kind, reason: cause.reason };
+}
+
+/** The verdict that a claim's answer alone decides; undefined for `fresh` and `busy`, and for a conflict to be set aside. */
+export function verdictOf(path: Path, entry: Entry, answer: Answer | undefined): Entry['verdict'] {
+  if (answer?.answer === 'duplicate') {
+    path.counts.duplicates++;
+    const cause = entry.unknownCommits > 0 ? 'commit-unknown' : 'completed';
+    return { verdict: 'duplicate', cause, at: answer.at, ...(answer.result === undefined ? {} : { result: answer.result }) };
+  }
+  if (answer?.answer !== 'conflict') return undefined;
+  if (path.policy.onConflict === 'accept') {
+    path.counts.duplicates++;
+    return { verdict: 'duplicate', cause: 'completed', at: undefined };
+  }
+  path.counts.conflicts++;
+  path.warn('NT_CONFLICT', conflictCause(answer).reason);
+  return { verdict: 'conflict', stored: answer.stored, offered: answer.offered, deadLettered: path.policy.onConflict === 'dead-letter' };
+}
+
+export function conflictCause(answer: { readonly stored: string; readonly offered: string }): Cause {
+  return {
+    kind: 'conflict',
+    reason: `the same id was processed with another payload (fingerprint ${answer.stored}, this one ${answer.offered})`,
+  };
+}

@@ -1,0 +1,109 @@
+import { describeError, NevertwiceError } from './errors.ts';
+import type { Delivery } from './ports/delivery.ts';
+
+/** Any Standard Schema (zod, valibot, arktype, …): https://standardschema.dev, version 1. */
+export interface Schema<Out> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => any;
+    readonly types?: { readonly input: unknown; readonly output: Out } | undefined;
+  };
+}
+
+/** Turns the bytes of a body into a value; JSON by default. Throws when it cannot. */
+export type Decode = (value: Uint8Array | string, delivery: Delivery) => unknown;
+
+/** How one kind of message is handled. `handle` sees messages one by one, `handleBatch` the whole run at once. */
+export interface Route {
+  readonly kind: 'handle' | 'handleBatch';
+  readonly handler: (input: any, context: any) => unknown;
+  readonly body: Schema<unknown> | undefined;
+}
+
+export interface RouteOptions {
+  readonly handle?: ((message: any, context: any) => unknown) | undefined;
+  readonly handleBatch?: ((messages: any, context: any) => unknown) | undefined;
+  readonly body?: Schema<any> | undefined;
+}
+
+/** Which handler a type goes to; `undefined` when nobody handles it. */
+export type Router = (type: string | undefined) => Route | undefined;
+
+export function routerFor(options: RouteOptions & { readonly handlers?: Readonly<Record<string, RouteOptions>> | undefined }): Router {
+  if (options.handlers === undefined) {
+    const only = routeFrom(options, 'the consumer');
+    return () => only;
+  }
+  if (options.handle !== undefined || options.handleBatch !== undefined) {
+    throw new NevertwiceError('NT_CONFIG', 'give either handlers by type, or one handle or handleBatch for all types');
+  }
+  const routes = new Map(Object.entries(options.handlers).map(([type, shape]) => [type, routeFrom(shape, `handlers.${type}`)]));
+  return type => (type === undefined ? undefined : routes.get(type));
+}
+
+function routeFrom(options: RouteOptions, where: string): Route {
+  const { handle, handleBatch, body } = options;
+  if ((typeof handle === 'function') === (typeof handleBatch === 'function')) {
+    throw new NevertwiceError('NT_CONFIG', `${where} needs exactly one of handle and handleBatch`);
+  }
+  if (body !== undefined && typeof body?.['~standard']?.validate !== 'function') {
+    throw new NevertwiceError('NT_CONFIG', `${where}: body must be a Standard Schema (zod, valibot, arktype, …)`);
+  }
+  return handle === undefined ? { kind: 'handleBatch', handler: handleBatch!, body } : { kind: 'handle', handler: handle, body };
+}
+
+/** A schema that checks nothing: the producer's word for the type is taken. */
+export function trusted<B>(): Schema<B> {
+  return { '~standard': { version: 1, vendor: 'nevertwice', validate: value => ({ value }) } };
+}
+
+const strict = new TextDecoder('utf-8', { fatal: true });
+
+/** JSON text or UTF-8 bytes to a value. */
+export const decodeJson: Decode = value => JSON.parse(typeof value === 'string' ? value : strict.decode(value));
+
+/** The body as a value, decoded at the first use and then kept, the failure too. */
+export class LazyBody {
+  readonly #delivery: Delivery;
+  readonly #decode: Decode;
+  #done: { value: unknown } | { error: unknown } | undefined;
+
+  constructor(delivery: Delivery, decode: Decode) {
+    this.#delivery = delivery;
+    this.#decode = decode;
+    if (delivery.body !== undefined) this.#done = { value: delivery.body.value };
+  }
+
+  /** Throws NT_BAD_MESSAGE without any of the body's content. */
+  get value(): unknown {
+    this.#done ??= this.#run();
+    if ('error' in this.#done) throw this.#done.error;
+    return this.#done.value;
+  }
+
+  #run(): { value: unknown } | { error: unknown } {
+    const { value } = this.#delivery;
+    if (value === undefined) return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the message has no body') };
+    try {
+      return { value: this.#decode(value, this.#delivery) };
+    } catch (cause) {
+      // A parser's own message quotes the text it could not read, so it stays behind as the cause.
+      return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the body cannot be decoded', { cause }) };
+    }
+  }
+}
+
+/** The body as its schema wants it. Throws NT_BAD_MESSAGE naming the field. */
+export async function validate(schema: Schema<unknown>, value: unknown): Promise<unknown> {
+  let outcome: { value?: unknown; issues?: readonly { message: string; path?: readonly unknown[] }[] };
+  try {
+    outcome = await schema['~standard'].validate(value);
+  } catch (cause) {
+    throw new NevertwiceError('NT_BAD_MESSAGE', `the schema failed on the body: ${describeError(cause)}`, { cause });
+  }
+  const [issue] = outcome.issues ?? [];
+  if (issue === undefined) return outcome.value;
+  const path = (issue.path ?? []).map(step => String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step));
+  throw new NevertwiceError('NT_BAD_MESSAGE', `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}: ${issue.message.slice(0, 200)}`);
+}

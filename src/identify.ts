@@ -1,0 +1,129 @@
+import type { Entry, Refusal } from './entry.ts';
+import { describeError, NevertwiceError } from './errors.ts';
+import { LazyBody, validate } from './handlers.ts';
+import { encodeKey } from './identity/encoding.ts';
+import { fingerprintOf } from './identity/fingerprint.ts';
+import { checkedId } from './identity/identity.ts';
+import type { Path } from './path.ts';
+import type { Delivery, Message } from './ports/delivery.ts';
+import type { Claim } from './ports/store.ts';
+
+/**
+ * Deliveries to entries: the id, its key, the decoded and validated body, the fingerprint, the route. Does no I/O. What
+ * cannot be identified or read is refused here, before any claim and any handler.
+ */
+export async function identify(path: Path, deliveries: readonly Delivery[]): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for (const delivery of deliveries) {
+    const made = identifyOne(path, delivery);
+    entries.push(made instanceof Promise ? await made : made);
+  }
+  return entries;
+}
+
+function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
+  if (delivery.fault !== undefined) return entryFrom(delivery, { refusal: { kind: 'unreadable', reason: delivery.fault } });
+  const lazy = new LazyBody(delivery, path.decode);
+  let id: string;
+  try {
+    id = checkedId(path.identity, rawMessage(delivery, lazy), path.normalise);
+  } catch (error) {
+    return entryFrom(delivery, { refusal: { kind: 'bad-id', reason: describeError(error) } });
+  }
+  const { key, hex } = encodeKey(id);
+  const refuse = (refusal: Refusal) => entryFrom(delivery, { id, claim: { key, hex, fingerprint: undefined }, refusal });
+
+  const route = path.router(delivery.type);
+  if (route === undefined) {
+    const type = delivery.type === undefined ? 'without a type' : `of type ${JSON.stringify(delivery.type.slice(0, 100))}`;
+    return refuse({ kind: 'unknown-type', reason: `no handler for messages ${type}` });
+  }
+  let body: unknown;
+  try {
+    body = lazy.value;
+  } catch (error) {
+    return refuse({ kind: 'bad-message', reason: describeError(error) });
+  }
+  const finish = (valid: unknown): Entry => {
+    const message = messageFrom(delivery, id, valid);
+    let fingerprint: string | undefined;
+    try {
+      fingerprint = fingerprintFor(path, message, body);
+    } catch (error) {
+      return refuse({ kind: 'bad-message', reason: describeError(error) });
+    }
+    return entryFrom(delivery, { id, claim: { key, hex, fingerprint }, route, message });
+  };
+  if (route.body === undefined) return finish(body);
+  return validate(route.body, body).then(finish, error => refuse({ kind: 'bad-message', reason: describeError(error) }));
+}
+
+// Of the body as it was sent: a schema may add defaults or today's date, which would make a conflict of every copy.
+function fingerprintFor(path: Path, message: Message, body: unknown): string | undefined {
+  const { fingerprint } = path.policy;
+  if (fingerprint === false) return undefined;
+  return fingerprintOf(fingerprint === true ? body : fingerprint(message));
+}
+
+function rawMessage(delivery: Delivery, lazy: LazyBody) {
+  return {
+    headers: delivery.headers,
+    get body() {
+      return lazy.value;
+    },
+    position: delivery.position,
+    topic: delivery.topic,
+    partition: delivery.partition,
+    offset: delivery.offset,
+    key: delivery.keyBytes,
+    value: delivery.value,
+    brokerId: delivery.brokerId,
+  };
+}
+
+function messageFrom(delivery: Delivery, id: string, body: unknown): Message {
+  return {
+    id,
+    type: delivery.type,
+    key: delivery.key,
+    time: delivery.time,
+    headers: delivery.headers,
+    body,
+    attempt: delivery.attempt,
+    position: delivery.position,
+  };
+}
+
+interface Parts {
+  readonly id?: string;
+  readonly claim?: Claim;
+  readonly route?: Entry['route'];
+  readonly refusal?: Refusal;
+  readonly message?: Message;
+}
+
+function entryFrom(delivery: Delivery, parts: Parts): Entry {
+  return {
+    delivery,
+    id: parts.id,
+    claim: parts.claim,
+    route: parts.route,
+    key: delivery.key,
+    refusal: parts.refusal,
+    message: parts.message ?? messageFrom(delivery, parts.id ?? '', undefined),
+    verdict: undefined,
+    failures: 0,
+    lostRaces: 0,
+    unknownCommits: 0,
+    busySince: undefined,
+  };
+}
+
+/** With `onUnknownType: 'refuse'` a message that nobody handles stops the lane instead of being set aside. */
+export function assertKnownTypes(path: Path, entries: readonly Entry[]): void {
+  if (path.onUnknownType !== 'refuse') return;
+  const unknown = entries.find(entry => entry.refusal?.kind === 'unknown-type');
+  if (unknown !== undefined) {
+    throw new NevertwiceError('NT_CONFIG', `${unknown.refusal!.reason}; add one, or set onUnknownType to 'dead-letter' or 'ignore'`);
+  }
+}

@@ -1,0 +1,104 @@
+import type { Backoff } from './core/backoff.ts';
+import { NevertwiceError } from './errors.ts';
+import type { Message } from './ports/delivery.ts';
+
+/** How a consumer treats what is not an ordinary message. Every row has a default; none is mutated. */
+export interface Policy {
+  /** Lanes worked on at the same time; each holds one connection of a SQL store. Default 4, or the pool's size less one. 1 to 1,000. */
+  readonly concurrency?: number;
+  /** Longest run of one handler call, in milliseconds. Then its signal aborts and its transaction is rolled back. Default 30,000. */
+  readonly timeoutMs?: number;
+  /** Most deliveries in one transaction. Default 500, 1 to 10,000. */
+  readonly maxBatch?: number;
+  /** Time that the handlers of one transaction may take together, in milliseconds; the batch size follows it. Default 250. */
+  readonly batchBudgetMs?: number;
+  /**
+   * Tries of a failing handler: `attempts` in this process per delivery (default 5), `deliveries` from a source that can
+   * hand a message back (default 5), with a back-off from `minMs` (default 100) to `maxMs` (default 10,000) and jitter.
+   * Then the message is dead-lettered. Lost races and outages do not count.
+   */
+  readonly retries?: { readonly attempts?: number; readonly deliveries?: number; readonly minMs?: number; readonly maxMs?: number };
+  /** Restarts of a transaction that lost a race (deadlock, serialization failure) before that counts as a failed try. Default 5. */
+  readonly transientRetries?: number;
+  /** How long to wait for a live owner of the same message, in milliseconds, before handing it back. Default 30,000. */
+  readonly busyWaitMs?: number;
+  /** Life of a claim in a lease store without renewal, in milliseconds. Default 60,000; must exceed `timeoutMs`. */
+  readonly leaseMs?: number;
+  /**
+   * What to remember of the payload, so that the same id with another payload is seen: `true` (default) the whole body,
+   * a function for a part of it, `false` nothing. Costs 17 bytes a row and a few microseconds a message.
+   */
+  readonly fingerprint?: boolean | ((message: Message<any>) => unknown);
+  /**
+   * The same id with another payload: `dead-letter` it (default), or drop it like a duplicate with a `warn`ing, or
+   * `accept` it as a duplicate in silence. The handler never runs for it.
+   */
+  readonly onConflict?: 'dead-letter' | 'warn' | 'accept';
+  /** `message` (default): later messages of the same key go on. `key`: they are set aside behind it, in order. */
+  readonly deadLetter?: 'message' | 'key';
+}
+
+export interface ResolvedPolicy {
+  readonly concurrency: number | undefined;
+  readonly timeoutMs: number;
+  readonly maxBatch: number;
+  readonly batchBudgetMs: number;
+  readonly attempts: number;
+  readonly deliveries: number;
+  readonly backoff: Backoff;
+  readonly transientRetries: number;
+  readonly busyWaitMs: number;
+  readonly leaseMs: number;
+  readonly fingerprint: boolean | ((message: Message<any>) => unknown);
+  readonly onConflict: 'dead-letter' | 'warn' | 'accept';
+  readonly deadLetter: 'message' | 'key';
+}
+
+export function resolvePolicy(policy: Policy): ResolvedPolicy {
+  const retries = policy.retries ?? {};
+  const resolved: ResolvedPolicy = {
+    concurrency: policy.concurrency === undefined ? undefined : whole('concurrency', policy.concurrency, 1, 1_000),
+    timeoutMs: whole('timeoutMs', policy.timeoutMs ?? 30_000, 1, 86_400_000),
+    maxBatch: whole('maxBatch', policy.maxBatch ?? 500, 1, 10_000),
+    batchBudgetMs: whole('batchBudgetMs', policy.batchBudgetMs ?? 250, 1, 60_000),
+    attempts: whole('retries.attempts', retries.attempts ?? 5, 1, 1_000),
+    deliveries: whole('retries.deliveries', retries.deliveries ?? 5, 1, 1_000_000),
+    backoff: {
+      minMs: whole('retries.minMs', retries.minMs ?? 100, 0, 3_600_000),
+      maxMs: whole('retries.maxMs', retries.maxMs ?? 10_000, 0, 86_400_000),
+    },
+    transientRetries: whole('transientRetries', policy.transientRetries ?? 5, 1, 100),
+    busyWaitMs: whole('busyWaitMs', policy.busyWaitMs ?? 30_000, 0, 86_400_000),
+    leaseMs: whole('leaseMs', policy.leaseMs ?? Math.max(60_000, 2 * (policy.timeoutMs ?? 0)), 1, 86_400_000),
+    fingerprint: policy.fingerprint ?? true,
+    onConflict: oneOf('onConflict', policy.onConflict ?? 'dead-letter', ['dead-letter', 'warn', 'accept']),
+    deadLetter: oneOf('deadLetter', policy.deadLetter ?? 'message', ['message', 'key']),
+  };
+  if (resolved.leaseMs <= resolved.timeoutMs) {
+    throw new NevertwiceError('NT_CONFIG', `leaseMs (${resolved.leaseMs}) must exceed timeoutMs (${resolved.timeoutMs}): a lease that ends under a running handler lets a second one start`);
+  }
+  return resolved;
+}
+
+/** The logical name of a consumer, checked. */
+export function checkedName(name: unknown): string {
+  if (typeof name !== 'string' || name.trim() === '' || name.length > 200 || name.includes('\0') || !name.isWellFormed()) {
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      'a consumer needs a name of 1 to 200 characters: it scopes deduplication, so it must stay the same over hosts, queues and deployments',
+    );
+  }
+  return name;
+}
+
+export function whole(name: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
+    throw new NevertwiceError('NT_CONFIG', `${name} must be a whole number from ${min} to ${max}`);
+  }
+  return value;
+}
+
+function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
+  if (!allowed.includes(value)) throw new NevertwiceError('NT_CONFIG', `${name} must be ${allowed.map(a => `'${a}'`).join(' or ')}`);
+  return value;
+}

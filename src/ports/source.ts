@@ -1,0 +1,55 @@
+import type { Delivery } from './delivery.ts';
+import type { Positions } from './store.ts';
+
+/** What a source can and cannot do. The same object feeds the suite's skips, refusals at start-up and the docs. */
+export interface SourceCapabilities {
+  /** True when a single delivery can be handed back and comes again later. Kafka cannot: there the lane waits. */
+  readonly retryLater: boolean;
+  /** True when the source runs out by itself (a file), so that `run()` resolves without being stopped. */
+  readonly finite: boolean;
+}
+
+/** What happens to one delivery after its effect is durable, or after it was decided to try it again. */
+export type Settlement =
+  | { readonly delivery: Delivery; readonly settle: 'ack'; /** What became of it, for sources that tell people. */ readonly verdict?: string }
+  | { readonly delivery: Delivery; readonly settle: 'retry-later'; readonly delayMs: number };
+
+/** A partition, FIFO group or file while this process owns it: the unit of order and of a batch. */
+export interface Lane {
+  /** Stable over restarts: `payments/3`, `file:payments.jsonl`. */
+  readonly id: string;
+  /** Aborts when the lane is taken away. Nothing may be settled for it afterwards. */
+  readonly revoked: AbortSignal;
+  /**
+   * Up to `max` deliveries in lane order; waits for at least one. An empty array means that the lane has ended:
+   * exhausted, revoked, or `signal` aborted. Not calling it is the pause: the source keeps its membership alive and
+   * bounds what it buffers.
+   */
+  receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]>;
+  /**
+   * Tells the source what became of deliveries. Called only after the store has committed. What is never settled when
+   * the lane ends goes back to the broker. Settling twice, or on a revoked lane, does nothing.
+   */
+  settle(settlements: readonly Settlement[]): Promise<void>;
+}
+
+export interface ReceiveOptions {
+  /** Aborts when the consumer stops: no new lanes, no new deliveries. */
+  readonly signal: AbortSignal;
+  /** The consumer's logical name, for sources that keep a position or group per consumer. */
+  readonly consumer: string;
+  /** Where a source without a broker keeps how far it has come: in the same store as the inbox. */
+  readonly positions: Positions;
+}
+
+/** Where deliveries come from. Moves bytes; decides nothing. */
+export interface Source {
+  /** For people: `kafka`, `jsonl payments.jsonl`. */
+  readonly name: string;
+  readonly capabilities: SourceCapabilities;
+  /**
+   * Yields each lane when this process gets it, and ends when the source is exhausted or `signal` aborts. The consumer
+   * calls `return()` once every lane it took has finished, which closes connections.
+   */
+  receive(options: ReceiveOptions): AsyncIterable<Lane>;
+}

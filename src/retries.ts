@@ -1,0 +1,16 @@
+import { backoffMs } from './core/backoff.ts';
+import type { Entry, ReadyEntry } from './entry.ts';
+import type { Path, Scope } from './path.ts';
+
+/** Counts one failed try; true when there is another one in this process. */
+export function countFailure(path: Path, scope: Scope, entry: ReadyEntry): boolean {
+  entry.failures++;
+  path.counts.failed++;
+  entry.message = { ...entry.message, attempt: entry.delivery.attempt + entry.failures };
+  return entry.failures < scope.attempts;
+}
+
+export function retryLater(path: Path, entry: ReadyEntry, error: unknown): Entry['verdict'] {
+  const delayMs = Math.round(backoffMs(entry.delivery.attempt, { minMs: 1_000, maxMs: 60_000 }, path.clock.random()));
+  return { verdict: 'retry-later', error, delayMs };
+}

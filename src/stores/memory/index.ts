@@ -1,0 +1,2 @@
+export type { MemoryClock, MemoryOptions } from './options.ts';
+export { type MemoryStore, memoryStore } from './store.ts';

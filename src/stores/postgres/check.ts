@@ -1,0 +1,45 @@
+import { NevertwiceError } from '../../errors.ts';
+import type { Row } from './driver.ts';
+import type { Statement } from './statements.ts';
+import type { Tables } from './tables.ts';
+
+const WANTED: Readonly<Record<string, string>> = { consumer: 'int4', key: 'bytea', at: 'timestamptz', fp: 'bytea' };
+
+/** One row per column of the inbox, each with whether a usable unique index over exactly (consumer, key) exists. */
+export function shapeQuery(t: Tables): Statement {
+  return {
+    name: '',
+    text: `SELECT a.attname AS column, ty.typname AS type, EXISTS (
+  SELECT FROM pg_index i
+  WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indnkeyatts = 2
+    AND (SELECT array_agg(k.attname::text ORDER BY k.attname) FROM pg_attribute k WHERE k.attrelid = c.oid AND k.attnum = ANY (i.indkey))
+        = ARRAY['consumer', 'key']) AS keyed
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type ty ON ty.oid = a.atttypid
+WHERE n.nspname = $1 AND c.relname = $2`,
+    values: [t.schema, t.bare.inbox],
+  };
+}
+
+/** Throws NT_SCHEMA when the inbox could not keep its promise: a wrong column type merges ids, a missing key doubles them. */
+export function assertShape(rows: readonly Row[], t: Tables): void {
+  const table = t.quoted.inbox;
+  if (rows.length === 0) throw new NevertwiceError('NT_SCHEMA', `${table} does not exist; run nevertwice migrate`);
+  const found = new Map(rows.map(row => [row.column as string, row.type as string]));
+  for (const [column, wanted] of Object.entries(WANTED)) {
+    const type = found.get(column);
+    if (type !== wanted) {
+      throw new NevertwiceError(
+        'NT_SCHEMA',
+        `${table}.${column} is ${type ?? 'missing'}, needed ${wanted}; drop the table or name another with the tables option, then run nevertwice migrate`,
+      );
+    }
+  }
+  if (rows[0]!.keyed !== true) {
+    throw new NevertwiceError(
+      'NT_SCHEMA',
+      `${table} has no valid unique index over (consumer, key), so duplicates would pass; recreate its primary key`,
+    );
+  }
+}

@@ -1,0 +1,56 @@
+import { NevertwiceError } from '../../../errors.ts';
+import type { TransactionGuard } from '../../sql/guard.ts';
+import type { PgClientLike } from './pg-connection.ts';
+
+const REFUSED: ReadonlySet<PropertyKey> = new Set(['release', 'end', 'connect']);
+
+/**
+ * The user's own client, watched: `query` goes through the guard, and what would give the connection away is refused.
+ * Everything else is the client's own, so ORMs that look at prototypes or internals find what they expect.
+ */
+export function guardedClient<C extends PgClientLike>(client: C, guard: TransactionGuard): C {
+  const query = (...args: unknown[]) => {
+    if (isSubmittable(args[0])) {
+      // pg-cursor and pg-query-stream read rows as they go: a cursor by another name, and no promise to wait for.
+      guard.admit('DECLARE');
+      return (client.query as (...a: unknown[]) => unknown).apply(client, args);
+    }
+    const text = textOf(args[0]);
+    const last = args[args.length - 1];
+    if (typeof last === 'function') return withCallback(client, guard, text, args, last as Callback);
+    return guard.track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args));
+  };
+  return new Proxy(client, {
+    get(target, property) {
+      if (property === 'query') return query;
+      if (REFUSED.has(property)) {
+        return () => {
+          throw new NevertwiceError('NT_TX_FORBIDDEN', `a handler may not call ${String(property)}() on the transaction's client`);
+        };
+      }
+      const value = Reflect.get(target, property, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+type Callback = (error: unknown, result?: unknown) => void;
+
+function withCallback(client: PgClientLike, guard: TransactionGuard, text: string, args: readonly unknown[], done: Callback): void {
+  guard
+    .track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args.slice(0, -1)))
+    .then(
+      result => done(null, result),
+      error => done(error),
+    );
+}
+
+function isSubmittable(config: unknown): boolean {
+  return typeof config === 'object' && config !== null && typeof (config as { submit?: unknown }).submit === 'function';
+}
+
+function textOf(config: unknown): string {
+  if (typeof config === 'string') return config;
+  const { text } = (config ?? {}) as { text?: unknown };
+  return typeof text === 'string' ? text : '';
+}

@@ -1,0 +1,167 @@
+import { classifyFailure, failureCode } from '../../../core/failures.ts';
+import { NevertwiceError } from '../../../errors.ts';
+import { TransactionGuard } from '../../sql/guard.ts';
+import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
+import type { Statement } from '../statements.ts';
+import { cancelBackend } from './pg-cancel.ts';
+import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
+import { guardedClient } from './pg-handle.ts';
+import { settlesWithin, within } from './reply.ts';
+
+export interface PgDriverOptions<Tx> {
+  readonly isolation: 'read committed' | 'repeatable read' | 'serializable';
+  readonly acquireTimeoutMs: number;
+  /** Bound on our own COMMIT and ROLLBACK, after which the connection is destroyed. */
+  readonly replyTimeoutMs: number;
+  readonly wrap: (client: PgClientLike) => Tx;
+  readonly unwrap: (tx: Tx) => PgClientLike;
+  /** Keep our statements prepared on the server. */
+  readonly prepare: boolean;
+}
+
+/** The `pg` pool. With `pipeline: true` on it, BEGIN and the claim travel together and overlapping handlers do too. */
+export class PgDriver<Tx> implements Driver<Tx> {
+  readonly name = 'pg';
+  readonly overlap: true | string;
+  readonly connections: number | undefined;
+  readonly #pool: PgPoolLike;
+  readonly #options: PgDriverOptions<Tx>;
+  readonly #begin: string;
+
+  constructor(pool: PgPoolLike, options: PgDriverOptions<Tx>) {
+    this.#pool = pool;
+    this.#options = options;
+    this.overlap = pool.options?.pipeline === true || 'the pool is not pipelined: create it with new Pool({ pipeline: true }), pg 8.23 or later';
+    this.connections = pool.options?.max;
+    // Without a listener an idle connection that the server closes ends the whole process; acquire() reports outages.
+    pool.on?.('error', () => undefined);
+    this.#begin = `BEGIN ISOLATION LEVEL ${options.isolation.toUpperCase()}`;
+  }
+
+  async transaction<R>(begin: BeginOptions, work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>): Promise<R> {
+    const connection = await acquire(this.#pool, this.#options.acquireTimeoutMs);
+    const guard = new TransactionGuard(begin);
+    const abandoned = Promise.withResolvers<never>();
+    abandoned.promise.catch(() => undefined);
+    const open = this.#openOn(connection.client, guard, reason => {
+      guard.close(reason);
+      abandoned.reject(reason);
+    });
+    let result: R;
+    try {
+      const first = await this.#beginWith(connection.client, begin.first);
+      // Whichever settles first: a handler that never returns must not keep its transaction, and with it its claims.
+      result = await Promise.race([work(open, first), abandoned.promise]);
+      await within(this.#options.replyTimeoutMs, guard.drained());
+    } catch (error) {
+      const wasAbandoned = guard.isClosed;
+      guard.close(error);
+      await this.#rollback(connection, guard, wasAbandoned);
+      throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
+    }
+    guard.close();
+    if (connection.lost !== undefined) {
+      connection.destroy();
+      throw lostConnection(connection.lost, undefined);
+    }
+    await this.#commit(connection, guard);
+    return result;
+  }
+
+  /** BEGIN and the claim in one round trip: pipelined, or as one text where the client cannot pipeline. */
+  async #beginWith(client: PgClientLike, first: Statement | undefined): Promise<readonly Row[]> {
+    if (first !== undefined && client.pipeline !== true) {
+      const text = inlined(first);
+      if (text !== undefined) {
+        const results = (await client.query(`${this.#begin};\n${text}`)) as unknown as readonly { rows: Row[] }[];
+        return results[1]!.rows;
+      }
+    }
+    const begun = client.query(this.#begin);
+    if (first === undefined || client.pipeline !== true) await begun;
+    const [, rows] = await Promise.all([begun, first === undefined ? [] : queryOn(client, first, this.#options.prepare)]);
+    return rows;
+  }
+
+  /** Resolves only when the server said COMMIT. */
+  async #commit(connection: CheckedOut, guard: TransactionGuard): Promise<void> {
+    let reply: { command?: string };
+    try {
+      reply = await within(this.#options.replyTimeoutMs, connection.client.query('COMMIT'));
+    } catch (error) {
+      const failure = classifyFailure(error);
+      if (connection.lost === undefined && failure !== undefined && failure !== 'outage') {
+        // The server itself refused (a deferred constraint, a serialization failure): certainly rolled back.
+        connection.release();
+        throw error;
+      }
+      connection.destroy();
+      throw new NevertwiceError('NT_COMMIT_UNKNOWN', 'the connection was lost before the server confirmed the commit', {
+        cause: connection.lost ?? error,
+      });
+    }
+    connection.release();
+    if (reply.command !== 'COMMIT') throw guard.abortedError();
+  }
+
+  async #rollback(connection: CheckedOut, guard: TransactionGuard, abandoned: boolean): Promise<void> {
+    if (connection.lost !== undefined) return connection.destroy();
+    const { replyTimeoutMs } = this.#options;
+    try {
+      // What the handler still has in flight is let finish, so that the client goes back clean; unless it was the
+      // handler that overran its time: then the server is told to stop.
+      const cancelled = guard.inFlight > 0 && (abandoned || !(await settlesWithin(replyTimeoutMs, guard.drained())));
+      if (cancelled) await cancelBackend(this.#pool, connection.client, replyTimeoutMs);
+      await within(replyTimeoutMs, Promise.all([guard.drained(), connection.client.query('ROLLBACK')]));
+      // A cancel signal may still be on its way and would hit whoever got this connection next.
+      if (cancelled) connection.destroy();
+      else connection.release();
+    } catch {
+      // No answer to ROLLBACK: closing the connection makes the server roll back, and nobody else gets this client.
+      connection.destroy();
+    }
+  }
+
+  join(tx: Tx): OpenTransaction<Tx> {
+    const guard = new TransactionGuard({ overlap: false });
+    const client = this.#options.unwrap(tx);
+    return { ...this.#openOn(client, guard, reason => guard.close(reason)), tx };
+  }
+
+  #openOn(client: PgClientLike, guard: TransactionGuard, abandon: (reason: unknown) => void): OpenTransaction<Tx> {
+    const { prepare, wrap } = this.#options;
+    let handle: { tx: Tx } | undefined;
+    return {
+      get tx() {
+        handle ??= { tx: wrap(guardedClient(client, guard)) };
+        return handle.tx;
+      },
+      guard,
+      query: statement => queryOn(client, statement, prepare),
+      abandon,
+    };
+  }
+
+  async query(statement: Statement): Promise<readonly Row[]> {
+    const connection = await acquire(this.#pool, this.#options.acquireTimeoutMs);
+    try {
+      const rows = await queryOn(connection.client, statement, false);
+      connection.release();
+      return rows;
+    } catch (error) {
+      if (connection.lost === undefined) connection.release();
+      else connection.destroy();
+      throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
+    }
+  }
+}
+
+// What the server said before it hung up decides: an administrator's command is an outage, while an idle-in-transaction
+// limit that the handler overran is that handler's failure and must count as one.
+function lostConnection(lost: unknown, error: unknown): unknown {
+  if (classifyFailure(lost) === 'handler') return lost;
+  const code = failureCode(lost);
+  return new NevertwiceError('NT_STORE_DOWN', `the connection to PostgreSQL was lost${code === undefined ? '' : ` (${code})`}; nothing was committed`, {
+    cause: lost ?? error,
+  });
+}

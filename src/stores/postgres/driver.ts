@@ -1,0 +1,41 @@
+import type { TransactionGuard } from '../sql/guard.ts';
+import type { Statement } from './statements.ts';
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** An open transaction on one connection. */
+export interface OpenTransaction<Tx> {
+  /** The user's handle, guarded. */
+  readonly tx: Tx;
+  readonly guard: TransactionGuard;
+  /** Our own statements; they pass by the guard. */
+  query(statement: Statement): Promise<readonly Row[]>;
+  /**
+   * Ends the transaction while `work` still runs: the handle is dead at once, the statement that runs on the server is
+   * cancelled, and `transaction` rejects with `reason` after the rollback, whether or not `work` ever settles.
+   */
+  abandon(reason: unknown): void;
+}
+
+export interface BeginOptions {
+  readonly overlap: boolean;
+  /** Sent in the round trip of BEGIN where the client can. */
+  readonly first: Statement | undefined;
+}
+
+/** How one client library runs transactions: a new client is one of these. */
+export interface Driver<Tx> {
+  readonly name: string;
+  /** Handlers may overlap on one connection with a gain; otherwise why not. */
+  readonly overlap: true | string;
+  readonly connections: number | undefined;
+  /**
+   * Commits when `work` resolves, and only resolves itself when the server confirmed the commit. Rejects with the
+   * error of `work`, with NT_TX_ABORTED, NT_COMMIT_UNKNOWN or NT_STORE_DOWN. Either way nothing of it stays open.
+   */
+  transaction<R>(options: BeginOptions, work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>): Promise<R>;
+  /** The caller's own open transaction, watched by a guard while our work runs in it. */
+  join(tx: Tx): OpenTransaction<Tx>;
+  /** One statement outside any transaction. */
+  query(statement: Statement): Promise<readonly Row[]>;
+}

@@ -1,0 +1,123 @@
+import { NevertwiceError } from '../../errors.ts';
+import type { Tables } from './tables.ts';
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  /**
+   * The oldest schema version a library may know and still work on this one. Changes are expand-only, so that two
+   * neighbouring versions of the library run side by side while a deployment rolls.
+   */
+  readonly needs: number;
+  readonly statements: (t: Tables) => readonly string[];
+}
+
+// dead_letters.dedupe and inbox.key are bytes: text columns compare by collation and cannot hold every id.
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'inbox, consumers, dead letters, positions',
+    needs: 1,
+    statements: t => [
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.consumers} (
+  id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text COLLATE "C" NOT NULL UNIQUE,
+  signature text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now()
+)`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.inbox} (
+  at timestamptz NOT NULL DEFAULT now(),
+  consumer int NOT NULL,
+  key bytea NOT NULL,
+  fp bytea,
+  PRIMARY KEY (consumer, key)
+)`,
+      // Ids are all but random, so pages split at the middle; the table itself is insert-only and needs no room.
+      `ALTER TABLE ${t.quoted.inbox} SET (autovacuum_vacuum_insert_scale_factor = 0.05)`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.deadLetters} (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  consumer int NOT NULL,
+  dedupe bytea NOT NULL,
+  message_id text,
+  kind text NOT NULL,
+  reason text NOT NULL,
+  attempts int NOT NULL,
+  lane text NOT NULL,
+  position text,
+  type text,
+  key text COLLATE "C",
+  time timestamptz,
+  headers text NOT NULL,
+  payload bytea NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  closed_at timestamptz
+)`,
+      `CREATE UNIQUE INDEX IF NOT EXISTS ${index(t, 'open')} ON ${t.quoted.deadLetters} (consumer, dedupe) WHERE closed_at IS NULL`,
+      `CREATE INDEX IF NOT EXISTS ${index(t, 'key')} ON ${t.quoted.deadLetters} (consumer, key) WHERE closed_at IS NULL`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.positions} (
+  consumer text COLLATE "C" NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  position text NOT NULL,
+  PRIMARY KEY (consumer, lane)
+) WITH (fillfactor = 50)`,
+      `CREATE OR REPLACE VIEW ${t.readable} AS
+SELECT c.name AS consumer,
+       CASE get_byte(i.key, 0)
+         WHEN 1 THEN encode(substr(i.key, 2), 'hex')::uuid::text
+         WHEN 2 THEN convert_from(substr(i.key, 2), 'UTF8')
+         ELSE 'sha256:' || encode(substr(i.key, 2), 'hex')
+       END AS message_id,
+       i.at AS processed_at
+FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
+    ],
+  },
+];
+
+export const SCHEMA_VERSION = MIGRATIONS[MIGRATIONS.length - 1]!.version;
+
+function index(t: Tables, suffix: string): string {
+  return `"${`${t.bare.deadLetters}_${suffix}`.replaceAll('"', '""')}"`;
+}
+
+export interface MigrationRow {
+  readonly version: number;
+  readonly needs: number;
+}
+
+/** The migrations that are still to run on a database with this history; throws NT_SCHEMA when it is too new for us. */
+export function pendingMigrations(history: readonly MigrationRow[], where: string): readonly Migration[] {
+  for (const row of history) {
+    if (row.version > SCHEMA_VERSION && row.needs > SCHEMA_VERSION) {
+      throw new NevertwiceError(
+        'NT_SCHEMA',
+        `${where} is at schema version ${row.version}, which needs a newer nevertwice (this one knows ${SCHEMA_VERSION}); upgrade the package`,
+      );
+    }
+  }
+  const done = new Set(history.map(row => row.version));
+  return MIGRATIONS.filter(migration => !done.has(migration.version));
+}
+
+export function historyTable(t: Tables): readonly string[] {
+  return [
+    `CREATE SCHEMA IF NOT EXISTS ${t.quotedSchema}`,
+    `CREATE TABLE IF NOT EXISTS ${t.quoted.migrations} (
+  version int PRIMARY KEY,
+  name text NOT NULL,
+  needs int NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT now()
+)`,
+  ];
+}
+
+/** All migrations as one script, for people who run SQL by hand. Running it twice does nothing. */
+export function migrationSql(t: Tables): string {
+  const statements = [
+    ...historyTable(t),
+    ...MIGRATIONS.flatMap(m => [
+      ...m.statements(t),
+      `INSERT INTO ${t.quoted.migrations} (version, name, needs) VALUES (${m.version}, '${m.name}', ${m.needs}) ON CONFLICT DO NOTHING`,
+    ]),
+  ];
+  return `BEGIN;\n${statements.map(s => `${s};`).join('\n')}\nCOMMIT;\n`;
+}

@@ -1,0 +1,87 @@
+import { failureCode } from '../../core/failures.ts';
+import { NevertwiceError } from '../../errors.ts';
+import type { ConsumerRegistration } from '../../ports/store.ts';
+import { assertShape, shapeQuery } from './check.ts';
+import type { Driver, OpenTransaction } from './driver.ts';
+import { historyTable, type MigrationRow, pendingMigrations } from './migrations.ts';
+import type { Statement } from './statements.ts';
+import type { Tables } from './tables.ts';
+
+const plain = (text: string, values: Statement['values'] = []): Statement => ({ text, name: '', values });
+
+/** Applies what is missing, one process at a time. Returns the versions applied. */
+export async function migrate<Tx>(driver: Driver<Tx>, t: Tables): Promise<readonly number[]> {
+  if ((await missing(driver, t)).length === 0) return [];
+  return driver.transaction({ overlap: false, first: undefined }, async open => {
+    // Transaction-level, so that it also works behind a transaction pooler and is gone when this process dies.
+    await open.query(plain('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [`nevertwice ${t.schema}`]));
+    for (const text of historyTable(t)) await run(open, text);
+    const pending = pendingMigrations(await history(s => open.query(s), t), `schema ${t.quotedSchema}`);
+    for (const migration of pending) {
+      for (const text of migration.statements(t)) await run(open, text);
+      await open.query(
+        plain(`INSERT INTO ${t.quoted.migrations} (version, name, needs) VALUES ($1::int, $2, $3::int)`, [
+          migration.version,
+          migration.name,
+          migration.needs,
+        ]),
+      );
+    }
+    return pending.map(m => m.version);
+  });
+}
+
+/** Versions that `migrate` would apply, without changing anything. */
+export async function missing<Tx>(driver: Driver<Tx>, t: Tables): Promise<readonly number[]> {
+  return pendingMigrations(await history(s => driver.query(s), t), `schema ${t.quotedSchema}`).map(m => m.version);
+}
+
+async function history(query: (s: Statement) => Promise<readonly Record<string, unknown>[]>, t: Tables): Promise<readonly MigrationRow[]> {
+  const [there] = await query(plain('SELECT to_regclass($1) IS NOT NULL AS there', [t.quoted.migrations]));
+  if (there?.there !== true) return [];
+  const rows = await query(plain(`SELECT version, needs FROM ${t.quoted.migrations} ORDER BY version`));
+  return rows.map(row => ({ version: Number(row.version), needs: Number(row.needs) }));
+}
+
+async function run<Tx>(open: OpenTransaction<Tx>, text: string): Promise<void> {
+  try {
+    await open.query(plain(text));
+  } catch (error) {
+    if (failureCode(error) === '42501') {
+      throw new NevertwiceError(
+        'NT_SCHEMA',
+        'this role may not create the tables; run nevertwice migrate as an owner, or give its SQL (nevertwice migrate --print) to one',
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+/** Checks that the tables are there and fit; a start against unfit ones is refused by name. */
+export async function check<Tx>(driver: Driver<Tx>, t: Tables): Promise<void> {
+  const versions = await missing(driver, t);
+  if (versions.length > 0) {
+    throw new NevertwiceError('NT_SCHEMA', `schema ${t.quotedSchema} lacks version ${versions.join(', ')}; run nevertwice migrate`);
+  }
+  assertShape(await driver.query(shapeQuery(t)), t);
+}
+
+/** The consumer's small integer, made at its first start; refuses a start with another way of making ids. */
+export async function register<Tx>(driver: Driver<Tx>, t: Tables, consumer: ConsumerRegistration): Promise<number> {
+  const select = plain(`SELECT id, signature FROM ${t.quoted.consumers} WHERE name = $1`, [consumer.name]);
+  let [row] = await driver.query(select);
+  if (row === undefined) {
+    await driver.query(
+      plain(`INSERT INTO ${t.quoted.consumers} (name, signature) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [consumer.name, consumer.signature]),
+    );
+    [row] = await driver.query(select);
+  }
+  if (row?.signature !== consumer.signature) {
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `consumer ${JSON.stringify(consumer.name)} made its ids with ${row?.signature} and now starts with ${consumer.signature}: everything in flight would be done twice; keep the identity or use a new consumer name`,
+    );
+  }
+  return Number(row.id);
+}

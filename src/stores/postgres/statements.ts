@@ -1,0 +1,93 @@
+import { statementName } from '../sql/template.ts';
+import type { Tables } from './tables.ts';
+
+export interface Statement {
+  readonly text: string;
+  /** For clients that keep statements prepared. */
+  readonly name: string;
+  readonly values: readonly (string | number | null)[];
+}
+
+/**
+ * All the SQL of the hot path. Parameters are plain text and integers only (lists as comma-separated hex), so that every
+ * client and ORM passes them alike: arrays and binary values are where they differ.
+ */
+export interface Statements {
+  claim(consumer: number, keys: readonly string[], fingerprints: readonly (string | undefined)[] | undefined, bounds: Bounds): Statement;
+  lookup(consumer: number, keys: readonly string[]): Statement;
+  unclaim(consumer: number, keys: readonly string[]): Statement;
+  blockedKeys(consumer: number, keys: readonly string[]): Statement;
+  deadLetter(consumer: number, letters: string): Statement;
+}
+
+export interface Bounds {
+  /** How long a claim may wait for a live owner before the transaction gives up (55P03), in milliseconds. */
+  readonly lockMs: number;
+  /** Idle-in-transaction limit for this transaction when the session has none, in milliseconds. */
+  readonly idleMs: number;
+}
+
+export function statementsFor(t: Tables): Statements {
+  const named = (text: string) => ({ text, name: statementName(text) });
+
+  // One statement: the bound on waiting is set before the first insert can wait (the insert reads `g`), and the
+  // caller's own bound is back when the statement ends, since the outer SELECT reads `a` to its end first. A second
+  // statement for either would cost 25 µs a transaction. The idle limit is only set where the session has none.
+  const claim = named(`WITH g AS MATERIALIZED (
+  SELECT current_setting('lock_timeout') AS mine, set_config('lock_timeout', $4, true),
+         CASE WHEN current_setting('idle_in_transaction_session_timeout') IN ('0', '0ms')
+              THEN set_config('idle_in_transaction_session_timeout', $5, true) END),
+a AS (
+  INSERT INTO ${t.quoted.inbox} (consumer, key, fp)
+  SELECT $1::int, decode(x, 'hex'), decode(f, 'hex')
+  FROM g, unnest(string_to_array($2, ','), string_to_array($3, ',')) AS u(x, f)
+  WHERE g.mine IS NOT NULL
+  ORDER BY 2
+  ON CONFLICT DO NOTHING
+  RETURNING key),
+r AS MATERIALIZED (SELECT string_agg(encode(key, 'hex'), ',') AS fresh, count(*) AS n FROM a)
+SELECT r.fresh, CASE WHEN r.n >= 0 THEN set_config('lock_timeout', (SELECT mine FROM g), true) END AS restored FROM r`);
+
+  const lookup = named(`SELECT encode(key, 'hex') AS key, encode(fp, 'hex') AS fp, (extract(epoch FROM at) * 1000)::bigint::text AS at
+FROM ${t.quoted.inbox}
+WHERE consumer = $1::int AND key = ANY (ARRAY(SELECT decode(x, 'hex') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
+
+  const unclaim = named(`DELETE FROM ${t.quoted.inbox}
+WHERE consumer = $1::int AND key = ANY (ARRAY(SELECT decode(x, 'hex') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
+
+  const blocked = named(`SELECT DISTINCT encode(convert_to(key, 'UTF8'), 'hex') AS key FROM ${t.quoted.deadLetters}
+WHERE consumer = $1::int AND closed_at IS NULL
+  AND key = ANY (ARRAY(SELECT convert_from(decode(x, 'hex'), 'UTF8') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
+
+  // The letters travel as one JSON text; bytes inside are hex. A copy that is already open is brought up to date.
+  const deadLetter = named(`INSERT INTO ${t.quoted.deadLetters}
+  (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload)
+SELECT $1::int, decode(l->>'dedupe', 'hex'), l->>'messageId', l->>'kind', l->>'reason', (l->>'attempts')::int, l->>'lane',
+       l->>'position', l->>'type', l->>'key', to_timestamp((l->>'time')::double precision / 1000.0), l->>'headers',
+       decode(l->>'payload', 'hex')
+FROM json_array_elements($2::json) AS l
+ORDER BY l->>'dedupe'
+ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL
+DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now()`);
+
+  return {
+    claim: (consumer, keys, fingerprints, bounds) => ({
+      ...claim,
+      values: [consumer, keys.join(','), fingerprints === undefined ? null : joined(fingerprints), String(bounds.lockMs), String(bounds.idleMs)],
+    }),
+    lookup: (consumer, keys) => ({ ...lookup, values: [consumer, keys.join(',')] }),
+    unclaim: (consumer, keys) => ({ ...unclaim, values: [consumer, keys.join(',')] }),
+    blockedKeys: (consumer, keys) => ({ ...blocked, values: [consumer, keys.map(utf8Hex).join(',')] }),
+    deadLetter: (consumer, letters) => ({ ...deadLetter, values: [consumer, letters] }),
+  };
+}
+
+// An absent fingerprint is the word NULL's stand-in: string_to_array keeps '' as an empty string, which decodes to zero
+// bytes; the reader treats zero bytes as absent. In practice all claims of a batch have one or none has.
+function joined(fingerprints: readonly (string | undefined)[]): string | null {
+  return fingerprints.every(f => f === undefined) ? null : fingerprints.map(f => f ?? '').join(',');
+}
+
+export function utf8Hex(text: string): string {
+  return Buffer.from(text, 'utf8').toString('hex');
+}

@@ -1,0 +1,156 @@
+import { classifyFailure } from '../../core/failures.ts';
+import { NevertwiceError } from '../../errors.ts';
+import type { Sql } from '../../ports/sql.ts';
+import { type Answer, type Claim, Contended, type DeadLetter, type Unit } from '../../ports/store.ts';
+import { refuseUndefined, templateText } from '../sql/template.ts';
+import type { OpenTransaction, Row } from './driver.ts';
+import { type Statements, utf8Hex } from './statements.ts';
+
+const FRESH: Answer = { answer: 'fresh' };
+
+/** One open transaction that has claimed, on PostgreSQL. */
+export class PostgresUnit<Tx> implements Unit<Tx> {
+  readonly fresh: readonly boolean[];
+  readonly sql: Sql;
+  readonly #open: OpenTransaction<Tx>;
+  readonly #statements: Statements;
+  readonly #consumer: number;
+  readonly #claims: readonly Claim[];
+  #lookedUp: Promise<readonly Answer[]> | undefined;
+
+  constructor(open: OpenTransaction<Tx>, statements: Statements, consumer: number, claims: readonly Claim[], first: readonly Row[]) {
+    this.#open = open;
+    this.#statements = statements;
+    this.#consumer = consumer;
+    this.#claims = claims;
+    this.sql = sqlOn(open);
+    const inserted = freshKeys(first);
+    this.fresh = claims.map(claim => inserted.has(claim.hex));
+  }
+
+  get tx(): Tx {
+    return this.#open.tx;
+  }
+
+  get used(): number {
+    return this.#open.guard.used;
+  }
+
+  get failure(): unknown {
+    return this.#open.guard.firstFailure?.error;
+  }
+
+  get savepoints(): number {
+    return this.#open.guard.savepoints;
+  }
+
+  answers(): Promise<readonly Answer[]> {
+    this.#lookedUp ??= this.#lookUp();
+    return this.#lookedUp;
+  }
+
+  async #lookUp(): Promise<readonly Answer[]> {
+    const known = this.#claims.filter((_, i) => !this.fresh[i]).map(claim => claim.hex);
+    if (known.length === 0) return this.#claims.map(() => FRESH);
+    const rows = await this.#open.query(this.#statements.lookup(this.#consumer, known));
+    const found = new Map(rows.map(row => [row.key as string, row]));
+    return this.#claims.map((claim, i) => (this.fresh[i] ? FRESH : answerFrom(claim, found.get(claim.hex))));
+  }
+
+  async unclaim(indexes: readonly number[]): Promise<void> {
+    if (indexes.length === 0) return;
+    const keys = indexes.map(i => this.#claims[i]!.hex).sort();
+    await this.#open.query(this.#statements.unclaim(this.#consumer, keys));
+  }
+
+  async deadLetter(letters: readonly DeadLetter[]): Promise<void> {
+    if (letters.length === 0) return;
+    await this.#open.query(this.#statements.deadLetter(this.#consumer, lettersJson(letters)));
+  }
+
+  async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
+    if (keys.length === 0) return new Set();
+    const rows = await this.#open.query(this.#statements.blockedKeys(this.#consumer, keys.map(key => readable(key) ?? '')));
+    const hex = new Set(rows.map(row => row.key as string));
+    return new Set(keys.filter(key => hex.has(utf8Hex(readable(key) ?? ''))));
+  }
+
+  async savepoint<R>(work: () => Promise<R>): Promise<R> {
+    const name = `nt_savepoint_${this.#open.guard.savepoints + 1}`;
+    await this.#control(`SAVEPOINT ${name}`);
+    let result: R;
+    try {
+      result = await work();
+    } catch (error) {
+      await this.#control(`ROLLBACK TO SAVEPOINT ${name}`);
+      throw error;
+    }
+    await this.#control(`RELEASE SAVEPOINT ${name}`);
+    return result;
+  }
+
+  async #control(text: string): Promise<void> {
+    await this.#open.guard.track(text, () => this.#open.query({ text, name: '', values: [] }));
+  }
+
+  abandon(reason: unknown): void {
+    this.#open.abandon(reason);
+  }
+}
+
+function freshKeys(first: readonly Row[]): ReadonlySet<string> {
+  const list = first[0]?.fresh;
+  return new Set(typeof list === 'string' && list !== '' ? list.split(',') : []);
+}
+
+function answerFrom(claim: Claim, row: Row | undefined): Answer {
+  // The row that refused our insert is gone again: somebody deleted it in between. Only a new claim can tell.
+  if (row === undefined) return { answer: 'busy' };
+  const stored = row.fp as string | null;
+  if (stored && claim.fingerprint !== undefined && stored !== claim.fingerprint) {
+    return { answer: 'conflict', stored, offered: claim.fingerprint };
+  }
+  return { answer: 'duplicate', at: new Date(Number(row.at)) };
+}
+
+export function sqlOn<Tx>(open: OpenTransaction<Tx>): Sql {
+  return (async (strings: TemplateStringsArray, ...values: unknown[]) => {
+    const { text, name } = templateText(strings, 'numbered');
+    refuseUndefined(values, text);
+    return open.guard.track(text, () => open.query({ text, name, values: values as (string | number | null)[] }));
+  }) as Sql;
+}
+
+// PostgreSQL text holds neither NUL nor half a surrogate pair; the payload keeps every byte, so only the readable
+// copies lose them.
+const readable = (text: string | undefined) => text?.toWellFormed().replaceAll('\0', '\uFFFD') ?? null;
+
+function lettersJson(letters: readonly DeadLetter[]): string {
+  return JSON.stringify(
+    letters.map(letter => ({
+      dedupe: letter.dedupe,
+      messageId: readable(letter.messageId),
+      kind: letter.kind,
+      reason: readable(letter.reason),
+      attempts: letter.attempts,
+      lane: readable(letter.lane),
+      position: readable(letter.position),
+      type: readable(letter.type),
+      key: readable(letter.key),
+      time: letter.time === undefined ? null : letter.time.getTime(),
+      headers: readable(JSON.stringify(letter.headers)),
+      payload: Buffer.from(letter.payload).toString('hex'),
+    })),
+  );
+}
+
+/** A claim that waited out its bound has cost the transaction; that is an answer, not a failure. */
+export function claimError(error: unknown): unknown {
+  return classifyFailure(error) === 'contended' ? new Contended(error) : error;
+}
+
+export function requireConsumerId(rows: readonly Row[]): number {
+  const id = rows[0]?.id;
+  if (typeof id !== 'number') throw new NevertwiceError('NT_SCHEMA', 'the consumers table has no integer id; run nevertwice migrate');
+  return id;
+}

@@ -1,0 +1,88 @@
+import type { Sql } from '../../ports/sql.ts';
+import type { Answer, Claim, DeadLetter, Unit } from '../../ports/store.ts';
+import { deleteClaims, insertClaims, readAnswers } from './claims.ts';
+import type { SqliteDatabase } from './database.ts';
+import { insertDeadLetters, readBlockedKeys } from './dead-letters.ts';
+import { own } from './errors.ts';
+import type { OpenTransaction } from './open-transaction.ts';
+import type { Names } from './options.ts';
+
+/** What a unit needs to know about the store and the consumer it belongs to. */
+export interface Scope<Tx> {
+  readonly store: string;
+  readonly names: Names;
+  /** The consumer's number in this database. */
+  readonly consumer: bigint;
+  readonly wrap: (database: SqliteDatabase) => Tx;
+}
+
+export class SqliteUnit<Tx> implements Unit<Tx> {
+  readonly fresh: readonly boolean[];
+  readonly #scope: Scope<Tx>;
+  readonly #open: OpenTransaction;
+  readonly #claims: readonly Claim[];
+  #tx: { readonly handle: Tx } | undefined;
+
+  /** Claims. */
+  constructor(scope: Scope<Tx>, open: OpenTransaction, claims: readonly Claim[]) {
+    this.#scope = scope;
+    this.#open = open;
+    this.#claims = claims;
+    this.fresh = own(scope.store, () => insertClaims(open.connection, scope.names, scope.consumer, claims));
+  }
+
+  // Built when asked for: many handlers use only `sql`, and an ORM's handle costs more than a claim.
+  get tx(): Tx {
+    this.#tx ??= { handle: this.#scope.wrap(this.#open.database) };
+    return this.#tx.handle;
+  }
+
+  get sql(): Sql {
+    return this.#open.sql;
+  }
+
+  get used(): number {
+    return this.#open.guard.used;
+  }
+
+  get failure(): unknown {
+    return this.#open.guard.firstFailure?.error;
+  }
+
+  get savepoints(): number {
+    return this.#open.guard.savepoints;
+  }
+
+  savepoint<R>(work: () => Promise<R>): Promise<R> {
+    return this.#open.savepoints.run(work);
+  }
+
+  async answers(): Promise<readonly Answer[]> {
+    return this.#own((connection, names, consumer) =>
+      readAnswers(connection, names, consumer, this.#claims, this.fresh),
+    );
+  }
+
+  async unclaim(indexes: readonly number[]): Promise<void> {
+    // A row that was there before says that the message is done; it is not this transaction's to take away.
+    const mine = indexes.filter(i => this.fresh[i]).flatMap(i => this.#claims[i] ?? []);
+    this.#own((connection, names, consumer) => deleteClaims(connection, names, consumer, mine));
+  }
+
+  async deadLetter(letters: readonly DeadLetter[]): Promise<void> {
+    this.#own((connection, names, consumer) => insertDeadLetters(connection, names, consumer, letters));
+  }
+
+  async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.#own((connection, names, consumer) => readBlockedKeys(connection, names, consumer, keys));
+  }
+
+  abandon(reason: unknown): void {
+    this.#open.abandon(reason);
+  }
+
+  #own<R>(work: (connection: OpenTransaction['connection'], names: Names, consumer: bigint) => R): R {
+    this.#open.assertThere();
+    return own(this.#scope.store, () => work(this.#open.connection, this.#scope.names, this.#scope.consumer));
+  }
+}

@@ -1,0 +1,119 @@
+import type { Consumer } from '../consumer.ts';
+import { headersFrom, type HeadersInput } from '../core/headers.ts';
+import { NevertwiceError } from '../errors.ts';
+import { systemClock } from '../ports/clock.ts';
+import type { Delivery } from '../ports/delivery.ts';
+import type { Step } from '../ports/points.ts';
+import type { Store } from '../ports/store.ts';
+import { Gates, type Held } from './gates.ts';
+import { TestSource } from './test-source.ts';
+
+export type { Held } from './gates.ts';
+
+/** A message for a test. `id` becomes the header `message-id`, which is the default identity. */
+export interface TestMessage {
+  readonly id?: string;
+  readonly type?: string;
+  readonly key?: string;
+  readonly time?: Date;
+  readonly headers?: Readonly<Record<string, string | Uint8Array>>;
+  readonly body?: unknown;
+  /** Times that the broker has handed it over, this one included. Default 1. */
+  readonly attempt?: number;
+}
+
+/** What became of one delivery: acked as one of the first five, or not acked at all. */
+export type DeliveryResult = 'processed' | 'duplicate' | 'conflict' | 'dead-lettered' | 'ignored' | 'not acked';
+
+export interface TestConsumer {
+  /** One delivery. Resolves when the consumer is done with it. */
+  deliver(message: TestMessage): Promise<DeliveryResult>;
+  /** The same message again after the first was done: a redelivery whose ack was lost. */
+  deliverTwice(message: TestMessage): Promise<readonly [DeliveryResult, DeliveryResult]>;
+  /** The copies at once, the others arriving while the first one's handler is about to run. */
+  deliverOverlapping(message: TestMessage, copies?: number): Promise<readonly DeliveryResult[]>;
+  /**
+   * Holds the next message that comes to a named point (optionally only the one with this id) until it is released:
+   *
+   *     const held = t.hold('record', 'before');
+   *     const first = t.deliver(message);
+   *     await held.reached;          // the handler has run, nothing is committed
+   *     held.release();
+   */
+  hold(step: Step, edge: 'before' | 'after', id?: string): Held;
+  /** Stops the consumer and waits for it; call it at the end of the test. */
+  stop(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+const NO_SLOT_MS = 250;
+
+/**
+ * Runs the user's own consumer, on its own store and with its real handler, and delivers to it what a test wants. Uses no
+ * test runner, so it is at home in all of them.
+ *
+ * Rejects like `consumer.run` when the consumer cannot start.
+ */
+export async function testConsumer(consumer: Consumer, options: { readonly store?: Store } = {}): Promise<TestConsumer> {
+  const source = new TestSource();
+  const gates = new Gates();
+  let ended: { readonly error: unknown } | undefined;
+  const running = consumer.run({ source, points: gates, ...options }).then(
+    () => {
+      ended = { error: new NevertwiceError('NT_STOPPED', 'the consumer has stopped; start another testConsumer') };
+    },
+    error => {
+      ended = { error };
+    },
+  );
+  let deliveries = 0;
+
+  const deliver = async (message: TestMessage): Promise<DeliveryResult> => {
+    const settled = source.deliver(deliveryFrom(message, ++deliveries));
+    const verdict = await Promise.race([settled, running.then(() => undefined)]);
+    if (verdict === undefined && ended !== undefined && !(ended.error instanceof NevertwiceError && ended.error.code === 'NT_STOPPED')) throw ended.error;
+    return (verdict as DeliveryResult | undefined) ?? 'not acked';
+  };
+  const stop = async () => {
+    gates.releaseAll();
+    await consumer.stop();
+    await running;
+  };
+  return {
+    deliver,
+    deliverTwice: async message => [await deliver(message), await deliver(message)],
+    async deliverOverlapping(message, copies = 2) {
+      const first = gates.hold('handle', 'before', message.id);
+      const results = [deliver(message)];
+      // A first copy that is a duplicate or refused never gets to its handler.
+      await Promise.race([first.reached, results[0]]);
+      for (let i = 1; i < copies; i++) {
+        const claiming = gates.hold('claim', 'before', message.id);
+        const result = deliver(message);
+        results.push(result);
+        // With concurrency 1 no second lane is worked on, and the copies come one after the other.
+        await Promise.race([claiming.reached, result, systemClock.sleep(NO_SLOT_MS)]);
+        claiming.release();
+      }
+      first.release();
+      return Promise.all(results);
+    },
+    hold: (step, edge, id) => gates.hold(step, edge, id),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+function deliveryFrom(message: TestMessage, n: number): Delivery {
+  const headers: HeadersInput = message.id === undefined ? (message.headers ?? {}) : { 'message-id': message.id, ...message.headers };
+  return {
+    lane: `test/${n}`,
+    position: `test/${n}`,
+    attempt: message.attempt ?? 1,
+    headers: headersFrom(headers),
+    key: message.key,
+    type: message.type,
+    time: message.time,
+    body: { value: message.body },
+  };
+}

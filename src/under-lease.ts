@@ -1,0 +1,149 @@
+import { backoffMs } from './core/backoff.ts';
+import { WorkList } from './core/work-list.ts';
+import { type Cause, deadLetterFor } from './dead-letter.ts';
+import { conflictCause, verdictOf } from './decide.ts';
+import type { Entry, ReadyEntry } from './entry.ts';
+import { describeError, isNevertwiceError, type Reject } from './errors.ts';
+import { type Path, reach, type Scope } from './path.ts';
+import type { LeaseGrant, LeaseInbox } from './ports/store.ts';
+import { countFailure, retryLater } from './retries.ts';
+import { HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
+
+type Held = { readonly claim: ReadyEntry['claim']; readonly nonce: string; readonly token: bigint };
+
+/**
+ * Claim, handle and complete against a token, for effects that live outside the store. The one place where an effect can
+ * happen twice: the handler is done and `complete` is not recorded yet. Sets verdicts, or leaves them open when busy.
+ */
+export async function underLease(path: Path, inbox: LeaseInbox, scope: Scope, entries: readonly ReadyEntry[]): Promise<void> {
+  const work = new WorkList(entries);
+  for (let group = work.take(); group !== undefined; group = work.take()) {
+    if (scope.stopping.aborted) return;
+    await reach(path, scope, 'claim', 'before', group);
+    const grants = await inbox.claim(
+      group.map(entry => entry.claim),
+      path.policy.leaseMs,
+    );
+    await reach(path, scope, 'claim', 'after', group);
+    const held = await keepFresh(path, inbox, group, grants);
+    await handleHeld(path, inbox, scope, held, work);
+  }
+}
+
+/** Verdicts for what was not fresh; what was, with its proof of ownership. */
+async function keepFresh(path: Path, inbox: LeaseInbox, group: readonly ReadyEntry[], grants: readonly LeaseGrant[]): Promise<Map<ReadyEntry, Held>> {
+  const held = new Map<ReadyEntry, Held>();
+  for (const [i, entry] of group.entries()) {
+    const proof = await heldOrDecided(path, inbox, entry, grants[i]!);
+    if (proof !== undefined) held.set(entry, proof);
+  }
+  return held;
+}
+
+async function heldOrDecided<E extends Entry>(path: Path, inbox: LeaseInbox, entry: E, grant: LeaseGrant): Promise<Held | undefined> {
+  const { answer, nonce, token } = grant;
+  if (answer.answer === 'fresh') return { claim: entry.claim!, nonce: nonce!, token: token! };
+  if (answer.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
+    await inbox.deadLetter([deadLetterFor(entry, conflictCause(answer))]);
+  }
+  entry.verdict = verdictOf(path, entry, answer);
+  return undefined;
+}
+
+async function handleHeld(path: Path, inbox: LeaseInbox, scope: Scope, held: Map<ReadyEntry, Held>, work: WorkList<ReadyEntry>): Promise<void> {
+  if (path.policy.deadLetter === 'key') await setBehind(path, inbox, held);
+  const entries = [...held.keys()];
+  if (entries.length === 0) return;
+  const release = (some: readonly ReadyEntry[]) => inbox.release(some.filter(e => e.verdict === undefined).map(e => held.get(e)!));
+  try {
+    await reach(path, scope, 'handle', 'before', entries);
+    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held));
+    await reach(path, scope, 'handle', 'after', entries);
+    for (const [entry, reason] of handled.rejected) await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
+    const unrecorded = [...handled.results].filter(([entry]) => entry.verdict === undefined);
+    await complete(path, inbox, held, unrecorded);
+    await release(handled.cut);
+    work.pushFront(handled.cut);
+  } catch (thrown) {
+    const error = thrown instanceof HandlerFailed ? thrown.error : thrown;
+    // A handler that was cut off may still be running and would meet the next owner: its lease runs out by itself.
+    const stillRunning = isNevertwiceError(error, 'NT_HANDLER_TIMEOUT') || isNevertwiceError(error, 'NT_STOPPED');
+    const blamed = thrown instanceof HandlerFailed ? thrown.entry : undefined;
+    await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
+    if (!(thrown instanceof HandlerFailed) || isNevertwiceError(error, 'NT_STORE_DOWN') || isNevertwiceError(error, 'NT_STOPPED')) throw error;
+    await afterFailure(path, inbox, scope, entries.filter(entry => entry.verdict === undefined), thrown, work);
+  }
+}
+
+function surroundings(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntry, Held>): Surroundings {
+  const since = path.clock.monotonicMs();
+  return {
+    context: (signal, entry) => (entry === undefined ? { signal } : { signal, token: held.get(entry)!.token }),
+    forMessage: entry => ({ token: held.get(entry)!.token }),
+    cutOff: () => undefined,
+    // Without renewal a lease must not run out while its message still waits for its turn.
+    full: () => path.clock.monotonicMs() - since > path.policy.leaseMs - path.policy.timeoutMs,
+    // At once and one by one: what is done and not recorded is what a crash would double.
+    done: (entry, result) => complete(path, inbox, held, [[entry, result]]),
+  };
+}
+
+async function complete(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntry, Held>, done: readonly (readonly [ReadyEntry, unknown])[]): Promise<void> {
+  if (done.length === 0) return;
+  const recorded = await inbox.complete(done.map(([entry, result]) => ({ ...held.get(entry)!, result })));
+  for (const [i, [entry, result]] of done.entries()) {
+    // Lost: another owner has the message now. It is not acked by us; claiming it again tells what became of it.
+    if (!recorded[i]) continue;
+    path.counts.processed++;
+    entry.verdict = { verdict: 'processed', result };
+  }
+}
+
+async function afterFailure(
+  path: Path,
+  inbox: LeaseInbox,
+  scope: Scope,
+  group: readonly ReadyEntry[],
+  failed: HandlerFailed,
+  work: WorkList<ReadyEntry>,
+): Promise<void> {
+  const blamed = failed.entry ?? (group.length === 1 ? group[0] : undefined);
+  if (blamed === undefined) return work.halve(group);
+  const { error } = failed;
+  if (isNevertwiceError(error, 'NT_REJECTED')) {
+    await setAside(path, inbox, blamed, undefined, { kind: 'rejected', reason: (error as Reject).reason });
+    return work.pushFront(group.filter(entry => entry !== blamed));
+  }
+  if (countFailure(path, scope, blamed)) {
+    await path.clock.sleep(backoffMs(blamed.failures, path.policy.backoff, path.clock.random()), scope.stopping);
+    return work.pushFront(group);
+  }
+  if (scope.canRetryLater(blamed)) blamed.verdict = retryLater(path, blamed, error);
+  else await setAside(path, inbox, blamed, undefined, { kind: 'attempts', reason: describeError(error) });
+  work.pushFront(group.filter(entry => entry !== blamed));
+}
+
+/** Writes the dead letter first and gives the claim up after it: a crash in between repeats the letter, never loses it. */
+async function setAside(path: Path, inbox: LeaseInbox, entry: Entry, held: Held | undefined, cause: Cause): Promise<void> {
+  await inbox.deadLetter([deadLetterFor(entry, cause)]);
+  if (held !== undefined) await inbox.release([held]);
+  path.counts.deadLetters++;
+  entry.verdict = { verdict: 'dead-lettered', kind: cause.kind, reason: cause.reason };
+}
+
+async function setBehind(path: Path, inbox: LeaseInbox, held: Map<ReadyEntry, Held>): Promise<void> {
+  const blocked = await inbox.blockedKeys([...new Set([...held.keys()].flatMap(entry => entry.key ?? []))]);
+  for (const [entry, proof] of held) {
+    if (entry.key === undefined || !blocked.has(entry.key)) continue;
+    await setAside(path, inbox, entry, proof, { kind: 'behind', reason: 'waits behind a dead letter of the same key' });
+    held.delete(entry);
+  }
+}
+
+/** Sets aside a message that was refused before its claim, unless somebody did it in the meantime. */
+export async function setAsideRefused(path: Path, inbox: LeaseInbox, entry: Entry, cause: Cause): Promise<void> {
+  if (entry.claim === undefined) return setAside(path, inbox, entry, undefined, cause);
+  const [grant] = await inbox.claim([entry.claim], path.policy.leaseMs);
+  const held = await heldOrDecided(path, inbox, entry, grant!);
+  if (held !== undefined) await setAside(path, inbox, entry, held, cause);
+}

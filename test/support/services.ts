@@ -1,0 +1,63 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { embeddedPostgres, startPostgres } from './postgres-server.ts';
+
+/** A server that some suites need and that one run of the tests shares. */
+export interface Service {
+  /** For people. */
+  readonly name: string;
+  /** Variable with the URL of a server to use instead of starting one. */
+  readonly env: string;
+  /** A test file needs the service when it imports this file of `test/support/`. */
+  readonly support: string;
+  /** Undefined when the service can be started here, or else why not, in words that help. Starts nothing. */
+  missing(): Promise<string | undefined>;
+  start(): Promise<{ readonly url: string; stop(): Promise<void> }>;
+}
+
+/** Every service of the test suites. A new one is a row here and its `test/support/<name>.ts`. */
+export const services: readonly Service[] = [
+  {
+    name: 'PostgreSQL',
+    env: 'NEVERTWICE_TEST_POSTGRES',
+    support: 'postgres.ts',
+    missing: async () => {
+      const found = await embeddedPostgres();
+      return 'reason' in found ? found.reason : undefined;
+    },
+    start: startPostgres,
+  },
+];
+
+/** Test files that need the same services: the unit that is started together, or left out together. */
+export interface SuiteGroup {
+  /** `embedded`, or the services' names. */
+  readonly name: string;
+  readonly services: readonly Service[];
+  /** Relative to the repository, with forward slashes. */
+  readonly files: readonly string[];
+}
+
+const root = new URL('../../', import.meta.url);
+
+/** All test files of the repository, grouped by the services that they import the support of. */
+export function suiteGroups(): readonly SuiteGroup[] {
+  const files = readdirSync(fileURLToPath(new URL('test/', root)), { recursive: true, encoding: 'utf8' })
+    .filter(file => file.endsWith('.test.ts'))
+    .map(file => `test/${file.replaceAll('\\', '/')}`)
+    .sort();
+  const groups = Map.groupBy(files, file => {
+    const text = readFileSync(new URL(file, root), 'utf8');
+    return (
+      services
+        .filter(service => text.includes(`/support/${service.support}'`))
+        .map(service => service.name)
+        .join(' + ') || 'embedded'
+    );
+  });
+  return [...groups].map(([name, members]) => ({
+    name,
+    services: services.filter(service => name.split(' + ').includes(service.name)),
+    files: members,
+  }));
+}
