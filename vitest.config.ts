@@ -7,6 +7,7 @@ export default defineConfig({
     pool: 'forks',
     // Suites start child processes and talk to a real server: more workers than this measure the machine, not the code.
     maxWorkers: 2,
+    slowTestThreshold: 5_000,
     allowOnly: process.env.CI === undefined,
     projects: suiteGroups().map(({ name, files }) => ({
       extends: true,

@@ -71,7 +71,7 @@ function cleanUpAtTheEnd(): void {
   for (const [signal, code] of Object.entries(signals) as [keyof typeof signals, number][]) {
     process.once(signal, () => {
       for (const child of running) child.kill(signal);
-      Promise.all([...running].map(child => once(child, 'exit'))).finally(() => process.exit(code));
+      void Promise.all([...running].map(child => once(child, 'exit'))).finally(() => process.exit(code));
       setTimeout(() => process.exit(code), END_WITHIN_MS).unref();
     });
   }

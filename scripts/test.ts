@@ -1,7 +1,8 @@
 // `npm test`: everything that can be checked here, in one run. `npm test -- outage` runs only the test files whose path
 // has that word. `npm run test:long` takes the full counts of the fault runs. The last line is the count.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Count } from '../test/support/count-reporter.ts';
 import { type SuiteGroup, suiteGroups } from '../test/support/services.ts';
 import { docsChecks } from './check-docs.ts';
 import { packageChecks } from './check-package.ts';
@@ -63,7 +64,7 @@ function codeChecks(): Check[] {
   });
   return [
     program('types', 'tsc', '-p', 'tsconfig.json'),
-    program('lint and format', 'biome', 'check', '.'),
+    program('lint and format', 'biome', 'check', '--error-on-warnings', '.'),
     promisesCheck,
   ];
 }
@@ -78,21 +79,14 @@ async function suites(): Promise<void> {
     else leftOut.push(`${group.name} (${count(group.files.length, 'test file')}): ${reason}`);
   }
   if (runnable.length === 0) return;
-  const report = join(await temporaryFolder('report'), 'report.json');
-  const { code } = await run(
-    'vitest',
-    [
-      'run',
-      ...filters,
-      ...runnable.map(group => `--project=${group.name}`),
-      '--silent=passed-only',
-      '--reporter=default',
-      '--reporter=json',
-      `--outputFile.json=${report}`,
-    ],
-    { stdio: 'inherit' },
-  );
-  addReport(report, code);
+  const file = join(await temporaryFolder('count'), 'count.json');
+  const projects = runnable.map(group => `--project=${group.name}`);
+  const reporters = ['--reporter=default', '--reporter=./test/support/count-reporter.ts'];
+  const { code } = await run('vitest', ['run', ...filters, ...projects, ...reporters, '--silent=passed-only'], {
+    stdio: 'inherit',
+    env: { NEVERTWICE_COUNT: file, ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) },
+  });
+  addCount(file, code);
 }
 
 async function reasonToLeaveOut(group: SuiteGroup): Promise<string | undefined> {
@@ -104,41 +98,14 @@ async function reasonToLeaveOut(group: SuiteGroup): Promise<string | undefined> 
   return undefined;
 }
 
-/** vitest's JSON report, as far as it is read here. */
-interface Report {
-  readonly numPassedTests: number;
-  readonly numFailedTests: number;
-  readonly numPendingTests: number;
-  readonly numTodoTests: number;
-  readonly testResults: readonly {
-    readonly status: string;
-    readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
-  }[];
-}
-
-function addReport(file: string, code: number): void {
-  let report: Report;
-  try {
-    report = JSON.parse(readFileSync(file, 'utf8')) as Report;
-  } catch (error) {
-    console.log(`  vitest ended with ${code} and left no report: ${(error as Error).message}`);
-    tally.failed += 1;
-    return;
-  }
-  // A file that cannot be loaded, or whose set-up fails, has no failed test.
-  const broken = report.testResults.filter(
-    result => result.status === 'failed' && !result.assertionResults.some(({ status }) => status === 'failed'),
-  );
-  const failed = report.numFailedTests + broken.length;
-  tally.passed += report.numPassedTests;
-  // An error outside any test, an unhandled rejection say, shows in the exit code alone.
+function addCount(file: string, code: number): void {
+  const { passed, failed, skipped } = existsSync(file)
+    ? (JSON.parse(readFileSync(file, 'utf8')) as Count)
+    : { passed: 0, failed: 0, skipped: [] };
+  tally.passed += passed;
   tally.failed += failed === 0 && code !== 0 ? 1 : failed;
-  tally.skipped += report.numPendingTests + report.numTodoTests;
-  const skipped = report.testResults.flatMap(result =>
-    result.assertionResults.filter(({ status }) => !['passed', 'failed'].includes(status)),
-  );
-  if (skipped.length > 0) console.log('Skipped');
-  for (const { fullName } of skipped) console.log(`  ${fullName}`);
+  tally.skipped += skipped.length;
+  if (skipped.length > 0) console.log(['Skipped', ...skipped].join('\n  '));
 }
 
 function count(n: number, what: string): string {

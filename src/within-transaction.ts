@@ -3,7 +3,7 @@ import { WorkList } from './core/work-list.ts';
 import { attempt } from './attempt.ts';
 import { conflictCause, setAside } from './decide.ts';
 import type { ReadyEntry } from './entry.ts';
-import { describeError, NevertwiceError } from './errors.ts';
+import { describeError, isNevertwiceError, NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
 import type { TransactionalInbox } from './ports/store.ts';
 import { countFailure, retryLater } from './retries.ts';
@@ -41,8 +41,13 @@ export async function withinTransaction(path: Path, inbox: TransactionalInbox<an
         await afterLostRace(path, inbox, scope, ready, done, work);
         break;
       case 'failed':
-        if (ready.length > 1) takeApart(ready, done.entry, work);
-        else await afterFailure(path, inbox, scope, ready[0]!, done.error, work);
+        if (ready.length === 1) await afterFailure(path, inbox, scope, ready[0]!, done.error, work);
+        else {
+          // It counts as a try, but what follows from it is decided alone: in a shared transaction a statement can fail
+          // because of a neighbour.
+          if (done.entry !== undefined && !isNevertwiceError(done.error, 'NT_STORE_DOWN')) countFailure(path, scope, done.entry);
+          takeApart(ready, done.entry, work);
+        }
         break;
       case 'rejected':
         if (ready.length > 1) takeApart(ready, done.entry, work);

@@ -48,6 +48,9 @@ describe('cloudEvent', () => {
     expect(badId(() => binary(headers, event('/billing', '1'))).reason).toBe('ambiguous');
     expect(badId(() => binary({ ...headers, 'ce-id': '2' })).reason).toBe('ambiguous');
     expect(badId(() => binary({ ...headers, ce_source: ['/orders', '/billing'] })).reason).toBe('ambiguous');
+    // One header makes it binary mode: the body does not fill in for the other.
+    expect(badId(() => binary({ ce_id: '1' }, event('/orders', '1'))).reason).toBe('missing');
+    expect(badId(() => binary({ ce_source: '/orders' }, event('/orders', '1'))).reason).toBe('missing');
     expect(binary({ ...headers, 'ce-id': '1', 'cloudEvents:source': '/orders' })).toBe(structured('/orders', '1'));
   });
 

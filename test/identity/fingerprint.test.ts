@@ -126,6 +126,7 @@ describe('fingerprintOf', () => {
       { 0: 97 },
       new Uint16Array([97]),
       new Int8Array([97]),
+      new Uint8ClampedArray([97]),
       new ArrayBuffer(1),
       new DataView(new ArrayBuffer(1)),
       new Map(),

@@ -42,6 +42,7 @@ describe('C39: spellings of a UUID', () => {
     'EVT_123',
     `{${uuid}`,
     `${uuid}}`,
+    `${uuid.toUpperCase()}-1`,
     `urn:uuid:{${uuid}}`,
     ` ${uuid}`,
     `${uuid}\n`,

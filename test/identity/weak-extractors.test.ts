@@ -84,6 +84,10 @@ describe('recordHash', () => {
     );
     expect(withOffset({ topic: 'a', key: bytes('bc') })).not.toBe(withOffset({ topic: 'ab', key: bytes('c') }));
     expect(without({ key: bytes('a'), value: 'bc' })).not.toBe(without({ key: bytes('ab'), value: 'c' }));
+    const border = '\x01\0\0\0\0'; // how a field begins, but for its length
+    expect(without({ key: bytes('a'), value: `b${border}c` })).not.toBe(
+      without({ key: bytes(`a${border}b`), value: 'c' }),
+    );
     expect(without({ key: undefined })).not.toBe(without({ key: bytes('') }));
   });
 

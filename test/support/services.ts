@@ -8,7 +8,7 @@ export interface Service {
   readonly name: string;
   /** Variable with the URL of a server to use instead of starting one. */
   readonly env: string;
-  /** A test file needs the service when it imports this file of `test/support/`. */
+  /** A test file needs the service when it imports this file of `test/support/`, itself or by way of another. */
   readonly support: string;
   /** Undefined when the service can be started here, or else why not, in words that help. Starts nothing. */
   missing(): Promise<string | undefined>;
@@ -39,18 +39,19 @@ export interface SuiteGroup {
 }
 
 const root = new URL('../../', import.meta.url);
+const tests = new URL('test/', root);
 
 /** All test files of the repository, grouped by the services that they import the support of. */
 export function suiteGroups(): readonly SuiteGroup[] {
-  const files = readdirSync(fileURLToPath(new URL('test/', root)), { recursive: true, encoding: 'utf8' })
+  const files = readdirSync(fileURLToPath(tests), { recursive: true, encoding: 'utf8' })
     .filter(file => file.endsWith('.test.ts'))
     .map(file => `test/${file.replaceAll('\\', '/')}`)
     .sort();
   const groups = Map.groupBy(files, file => {
-    const text = readFileSync(new URL(file, root), 'utf8');
+    const imports = importsOf(new URL(file, root));
     return (
       services
-        .filter(service => text.includes(`/support/${service.support}'`))
+        .filter(service => imports.has(new URL(`support/${service.support}`, tests).href))
         .map(service => service.name)
         .join(' + ') || 'embedded'
     );
@@ -60,4 +61,15 @@ export function suiteGroups(): readonly SuiteGroup[] {
     services: services.filter(service => name.split(' + ').includes(service.name)),
     files: members,
   }));
+}
+
+/** The files below `test/` that a file imports, also by way of another of them. */
+function importsOf(file: URL, found = new Set<string>()): ReadonlySet<string> {
+  for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/from '(\.[^']*\.ts)'/g)) {
+    const imported = new URL(path, file);
+    if (found.has(imported.href) || !imported.href.startsWith(tests.href)) continue;
+    found.add(imported.href);
+    importsOf(imported, found);
+  }
+  return found;
 }

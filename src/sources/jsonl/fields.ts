@@ -23,7 +23,7 @@ export function keyIn(value: unknown): string | undefined {
  */
 export function refuseUnsafe(name: string, value: unknown): void {
   if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
-    throw new Fault(`has a ${name} that is a number beyond 2^53: send it as a string`);
+    throw new Fault(`holds the ${name} as a number beyond 2^53: send it as a string`);
   }
 }
 

@@ -22,13 +22,14 @@ export interface PositionOptions {
  */
 export class FilePosition {
   readonly #options: PositionOptions;
-  #saved: Place;
+  /** Undefined when what is stored is of another file and must go. */
+  #saved: Place | undefined;
   #savedAtMs = Number.NEGATIVE_INFINITY;
   #saving: Promise<void> | undefined;
 
-  private constructor(options: PositionOptions, start: Place) {
+  private constructor(options: PositionOptions, saved: Place | undefined) {
     this.#options = options;
-    this.#saved = start;
+    this.#saved = saved;
   }
 
   /** Loads the position; `changed` when there is one that does not fit the file, which then starts from its begin. */
@@ -37,13 +38,14 @@ export class FilePosition {
     const stored = text === undefined ? undefined : decode(text);
     const fits = stored !== undefined && (await hashBefore(options.handle, stored.offset)) === stored.hash;
     const start = fits ? { offset: stored.offset, line: stored.line } : { offset: 0, line: 0 };
-    return { position: new FilePosition(options, start), start, changed: text !== undefined && !fits };
+    const changed = text !== undefined && !fits;
+    return { position: new FilePosition(options, changed ? undefined : start), start, changed };
   }
 
   /** Saves, unless nothing was done since, a save is under way, or (without `now`) the last one is too fresh. */
   async advance(place: Place, now: boolean): Promise<void> {
     const { clock, saveEveryMs } = this.#options;
-    if (this.#saving !== undefined || place.offset === this.#saved.offset) return;
+    if (this.#saving !== undefined || place.offset === this.#saved?.offset) return;
     if (!now && clock.monotonicMs() - this.#savedAtMs < saveEveryMs) return;
     this.#saving = this.#save(place);
     try {

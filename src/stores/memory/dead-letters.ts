@@ -17,7 +17,7 @@ export class MemoryDeadLetters {
   }
 
   add(letter: DeadLetter): void {
-    this.#letters.set(letter.dedupe, { ...this.#letters.get(letter.dedupe), ...letter });
+    this.#letters.set(letter.dedupe, letter);
     for (const dedupe of this.#letters.keys()) {
       if (this.#letters.size <= this.#max) return;
       this.#letters.delete(dedupe);

@@ -92,9 +92,14 @@ export class TransactionGuard {
     this.#savepoints++;
   }
 
-  /** Runs an admitted asynchronous statement and keeps the transaction open until it has ended. */
+  /** Runs an asynchronous statement, or rejects when it is refused; the transaction stays open until it has ended. */
   track<R>(text: string, run: () => PromiseLike<R>): Promise<R> {
-    this.admit(text);
+    try {
+      this.admit(text);
+    } catch (error) {
+      // As a rejection: whoever calls a client's `query` looks for its errors there.
+      return Promise.reject(error);
+    }
     this.#inFlight++;
     const promise = new Promise<R>((resolve, reject) => {
       run().then(resolve, reject);

@@ -60,10 +60,7 @@ export class GuardedDatabase {
 
   /** Ends iterators that were left half read: better-sqlite3 runs nothing else while one is open, not even COMMIT. */
   closeCursors(): void {
-    for (const cursor of this.#cursors) {
-      if (cursor.return !== undefined) cursor.return();
-      else while (!cursor.next().done);
-    }
+    for (const cursor of this.#cursors) end(cursor);
     this.#cursors.clear();
   }
 
@@ -91,7 +88,9 @@ export class GuardedDatabase {
   }
 
   #guardStatement(raw: SqliteStatement, text: string): SqliteStatement {
-    const statement: SqliteStatement = new Proxy(raw, {
+    // A target of its own: better-sqlite3 fixes `database` on its statements, and a proxy may not bend what is fixed.
+    const statement: SqliteStatement = new Proxy(Object.create(Object.getPrototypeOf(raw)) as SqliteStatement, {
+      has: (_, property) => property in raw,
       get: (_, property) => {
         if (property === 'database') return this.database;
         const value: unknown = Reflect.get(raw, property, raw);
@@ -118,13 +117,19 @@ export class GuardedDatabase {
         return result;
       },
       return: value => {
-        if (this.#cursors.delete(cursor)) cursor.return?.();
+        if (this.#cursors.delete(cursor)) end(cursor);
         return { done: true, value };
       },
       [Symbol.iterator]: () => guarded,
     };
     return guarded;
   }
+}
+
+/** Also for libsql, whose iterators cannot be told to stop and keep their read lock until the last row. */
+function end(cursor: Iterator<unknown>): void {
+  if (cursor.return !== undefined) cursor.return();
+  else while (!cursor.next().done);
 }
 
 function refuse(what: string): never {

@@ -5,10 +5,10 @@ import type { Connection } from './connection.ts';
 
 interface Level {
   readonly of: Savepoints;
-  readonly depth: number;
   readonly outer: Level | undefined;
 }
 
+/** The savepoints that the running code is inside of, so that nesting and overlapping can be told apart. */
 const levels = new AsyncLocalStorage<Level>();
 
 /**
@@ -18,7 +18,8 @@ const levels = new AsyncLocalStorage<Level>();
 export class Savepoints {
   readonly #guard: TransactionGuard;
   readonly #connection: Pick<Connection, 'exec' | 'inTransaction'>;
-  #depth = 0;
+  readonly #stack: Level[] = [];
+  #made = 0;
 
   constructor(guard: TransactionGuard, connection: Pick<Connection, 'exec' | 'inTransaction'>) {
     this.#guard = guard;
@@ -27,31 +28,32 @@ export class Savepoints {
 
   /** Runs `work`; when it throws, what was written since is undone and the error goes on. */
   async run<R>(work: () => Promise<R>): Promise<R> {
-    const outer = levels.getStore();
     this.#guard.assertOpen();
-    if (this.#depthOf(outer) !== this.#depth) throw overlapping();
-    const depth = this.#depth + 1;
-    const name = `nevertwice_${depth}`;
+    const outer = levels.getStore();
+    if (this.#stack.at(-1) !== this.#own(outer)) throw overlapping();
+    const level: Level = { of: this, outer };
+    const name = `nevertwice_${++this.#made}`;
     this.#send(`SAVEPOINT ${name}`);
-    this.#depth = depth;
+    this.#stack.push(level);
     try {
-      const result = await levels.run({ of: this, depth, outer }, work);
-      if (this.#depth !== depth) throw overlapping();
+      const result = await levels.run(level, work);
+      if (this.#stack.at(-1) !== level) throw overlapping();
       this.#send(`RELEASE ${name}`);
       return result;
     } catch (error) {
-      // When the transaction itself is gone, there is nothing left to undo, and the first error counts.
-      const there = !this.#guard.isClosed && this.#connection.inTransaction;
+      // When the transaction or an outer savepoint is gone, there is nothing left to undo, and the first error counts.
+      const there = !this.#guard.isClosed && this.#connection.inTransaction && this.#stack.includes(level);
       if (there) this.#send(`ROLLBACK TO ${name}; RELEASE ${name}`);
       throw error;
     } finally {
-      this.#depth = depth - 1;
+      const at = this.#stack.indexOf(level);
+      if (at !== -1) this.#stack.length = at;
     }
   }
 
-  #depthOf(level: Level | undefined): number {
-    for (let at = level; at !== undefined; at = at.outer) if (at.of === this) return at.depth;
-    return 0;
+  #own(innermost: Level | undefined): Level | undefined {
+    for (let level = innermost; level !== undefined; level = level.outer) if (level.of === this) return level;
+    return undefined;
   }
 
   #send(sql: string): void {

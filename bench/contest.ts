@@ -1,0 +1,117 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+/** One way to do a job. Contestants take turns in rounds, so that a bad second of the machine hits rivals alike. */
+export interface Contestant {
+  /** Stable: rows and comparisons name it. */
+  readonly id: string;
+  /** Deliveries that one run takes. */
+  readonly events: number;
+  /** Not timed: everything back to the start. Resolves with the run itself, which is timed. */
+  prepare(): Promise<() => Promise<void>>;
+  /** Not timed, after every run: rejects unless every effect is there exactly once. */
+  check(): Promise<void>;
+}
+
+/** One line of the result: a contestant's rate, and how it compares with another one. */
+export interface Row {
+  /** Stable and unique. */
+  readonly id: string;
+  /** For people, a few words. */
+  readonly what: string;
+  /** The contestant, when its id is not the row's. */
+  readonly of?: string;
+  /** The contestant it is compared with. */
+  readonly against?: string;
+  /** The least ratio to reach. */
+  readonly target?: number;
+}
+
+/** What a bench prints for a row. */
+export interface Result {
+  readonly id: string;
+  readonly what: string;
+  /** Median over the rounds. */
+  readonly value: number;
+  readonly unit: string;
+  readonly against: string | null;
+  /** Median over the rounds of the ratio of the two rates in the same round. */
+  readonly ratio: number | null;
+  /** (largest − smallest) / median over the rounds: of the ratio where there is one, else of the value. */
+  readonly spread: number;
+  readonly target: Target | undefined;
+}
+
+/** `ratio` at least, or `value` at most. */
+export type Target = { readonly ratio: number } | { readonly atMost: number };
+
+export interface ContestOptions {
+  /** Timed rounds. One more, untimed, comes first and warms up compiler and caches. */
+  readonly rounds: number;
+  /** Told after every run that came out right. */
+  readonly onChecked?: (contestant: string, round: number) => void;
+}
+
+/** Events per second of every contestant, by id and round. Rejects, naming the contestant, when a check does. */
+export async function contest(
+  contestants: readonly Contestant[],
+  options: ContestOptions,
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  const rates = new Map(contestants.map(({ id }) => [id, [] as number[]]));
+  for (let round = 0; round <= options.rounds; round++) {
+    // There and back: whoever comes late in one round comes early in the next, so that a drift favours nobody.
+    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
+      const ms = await timed(contestant);
+      options.onChecked?.(contestant.id, round);
+      if (round > 0) rates.get(contestant.id)!.push((contestant.events / ms) * 1_000);
+    }
+  }
+  return rates;
+}
+
+async function timed(contestant: Contestant): Promise<number> {
+  const run = await contestant.prepare();
+  // The garbage of the preparation, and of whoever ran before, is not this contestant's to collect.
+  collectGarbage();
+  const start = performance.now();
+  await run();
+  const ms = performance.now() - start;
+  await contestant.check().catch(error => {
+    throw new Error(`${contestant.id} came out wrong: ${(error as Error).message}`, { cause: error });
+  });
+  return ms;
+}
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** The results of `rows` from the rates of a contest. */
+export function resultsFor(rows: readonly Row[], rates: ReadonlyMap<string, readonly number[]>): readonly Result[] {
+  return rows.map(row => {
+    const own = rates.get(row.of ?? row.id) ?? [];
+    const others = row.against === undefined ? undefined : (rates.get(row.against) ?? []);
+    const ratios = others === undefined ? undefined : own.map((rate, round) => rate / others[round]!);
+    return {
+      id: row.id,
+      what: row.what,
+      value: median(own),
+      unit: 'events/s',
+      against: row.against ?? null,
+      ratio: ratios === undefined ? null : median(ratios),
+      spread: spread(ratios ?? own),
+      target: row.target === undefined ? undefined : { ratio: row.target },
+    };
+  });
+}
+
+export function median(values: readonly number[]): number {
+  if (values.length === 0) throw new Error('no rounds were timed');
+  const sorted = values.toSorted((a, b) => a - b);
+  const half = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
+
+/** (largest − smallest) / median. */
+export function spread(values: readonly number[]): number {
+  return (Math.max(...values) - Math.min(...values)) / median(values);
+}

@@ -1,0 +1,25 @@
+import type { Result } from './contest.ts';
+import { packageSuite } from './package.ts';
+import { sqlSuite } from './sql/suite.ts';
+
+export interface BenchOptions {
+  /** Few and short rounds: all suites together within 50 seconds. The ratios are rougher. */
+  readonly quick: boolean;
+  /** True for the rows that are wanted. */
+  readonly wants: (id: string) => boolean;
+  /** One line about what is going on, for people. */
+  readonly say: (line: string) => void;
+}
+
+/** A set of measurements that are made together. A new one is a file and an entry below. */
+export interface Suite {
+  readonly name: string;
+  /** For `--help`, one line. */
+  readonly about: string;
+  /** Of every row, in order: stable, and explained in README.md. */
+  readonly ids: readonly string[];
+  /** Only rows that `wants` names. Rejects when an effect is missing or doubled: a wrong result has no speed. */
+  run(options: BenchOptions): Promise<readonly Result[]>;
+}
+
+export const suites: readonly Suite[] = [sqlSuite, packageSuite];

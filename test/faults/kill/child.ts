@@ -1,0 +1,84 @@
+// A consumer process of the kill runs: `node child.ts '<Job as JSON>'`, with an IPC channel to the broker. It kills
+// itself where the job says, or ends by itself when it is told to stop.
+import { writeSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
+import { Pool } from 'pg';
+import {
+  createConsumer,
+  type Message,
+  type Points,
+  type TransactionalStore,
+  type TransactionContext,
+  trusted,
+} from '../../../src/index.ts';
+import { postgresStore } from '../../../src/stores/postgres/index.ts';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { ipcSource } from '../../support/ipc-source.ts';
+import type { Job, Place } from './plan.ts';
+import { type Credit, ledgerAll, ledgerOne, setup, walletAll, walletOne } from './wallet-sql.ts';
+
+const job = JSON.parse(process.argv[2]!) as Job;
+let arrivals = 0;
+
+function at(place: Place): boolean {
+  return job.kill?.place === place && ++arrivals === job.kill.nth;
+}
+
+function die(ids: readonly string[]): void {
+  // Synchronous, or it would die with us: the parent is told where, and with which messages in hand.
+  writeSync(1, `${JSON.stringify({ ...job.kill, ids })}\n`);
+  process.kill(process.pid, 'SIGKILL');
+}
+
+const points: Points = {
+  reach({ step, edge, ids }) {
+    if (at(`${step} ${edge}` as Place)) die(ids);
+    // Our next turn of the event loop comes when the COMMIT has left for the server.
+    if (step === 'record' && edge === 'before' && at('record during')) setImmediate(die, ids);
+  },
+};
+
+const common = { name: 'wallet', concurrency: 2, maxBatch: 8, setup, body: trusted<Credit>() };
+type Context = TransactionContext<unknown>;
+
+async function handle(message: Message<Credit>, { sql }: Context): Promise<void> {
+  await ledgerOne(sql, message.id, message.body);
+  if (at('handle during')) die([message.id]);
+  await walletOne(sql, message.body);
+}
+
+async function handleBatch(messages: readonly Message<Credit>[], { sql }: Pick<Context, 'sql'>): Promise<void> {
+  const credits = messages.map(message => ({ id: message.id, ...message.body }));
+  await ledgerAll(job.kind, sql, credits);
+  if (at('handle during')) die(credits.map(credit => credit.id));
+  await walletAll(job.kind, sql, credits);
+}
+
+async function main(): Promise<void> {
+  // By itself Node writes the cache at the end, which few of these processes come to.
+  flushCompileCache();
+  const pool = job.kind === 'postgres' ? new Pool({ connectionString: job.target, pipeline: true, max: 3 }) : undefined;
+  const store: TransactionalStore<unknown> =
+    pool === undefined ? sqliteStore(job.target) : postgresStore(pool, { lockTimeoutMs: 50 });
+  const consumer =
+    job.style === 'handleBatch'
+      ? createConsumer({ ...common, store, handleBatch })
+      : createConsumer({
+          ...common,
+          store,
+          handle,
+          ...(job.style === 'overlap' ? { overlap: 'by-key' as const } : {}),
+        });
+  process.on('message', message => {
+    if (message === 'stop') void consumer.stop();
+  });
+  const summary = await consumer.run({ source: ipcSource({ retryLater: true, finite: false }), points });
+  await store.close();
+  await pool?.end();
+  if (summary.deadLetters + summary.conflicts + summary.failed > 0) {
+    throw new Error(`these messages are all good: ${JSON.stringify(summary)}`);
+  }
+  process.disconnect();
+}
+
+await main();
