@@ -11,7 +11,11 @@ type Conflict = Extract<Answer, { answer: 'conflict' }>;
 
 /** How one transaction with a group of entries ended. An outage is not among them: it is thrown. */
 export type Attempt =
-  | { readonly outcome: 'committed'; readonly cut: readonly ReadyEntry[]; readonly conflicts: readonly { entry: ReadyEntry; answer: Conflict }[] }
+  | {
+      readonly outcome: 'committed';
+      readonly cut: readonly ReadyEntry[];
+      readonly conflicts: readonly { entry: ReadyEntry; answer: Conflict }[];
+    }
   | { readonly outcome: 'contended' }
   | { readonly outcome: 'unknown' }
   | { readonly outcome: 'lost-race'; readonly error: unknown; readonly entry: ReadyEntry | undefined }
@@ -19,7 +23,12 @@ export type Attempt =
   | { readonly outcome: 'rejected'; readonly reason: string; readonly entry: ReadyEntry };
 
 /** One transaction: claim all, handle the fresh ones, commit. Sets verdicts only once the commit is certain. */
-export async function attempt(path: Path, inbox: TransactionalInbox<any>, scope: Scope, entries: readonly ReadyEntry[]): Promise<Attempt> {
+export async function attempt(
+  path: Path,
+  inbox: TransactionalInbox<any>,
+  scope: Scope,
+  entries: readonly ReadyEntry[],
+): Promise<Attempt> {
   await reach(path, scope, 'claim', 'before', entries);
   try {
     const budgetMs = Math.max(path.policy.timeoutMs, path.policy.batchBudgetMs);
@@ -42,7 +51,12 @@ export interface Claimed extends Handled {
 }
 
 /** The inside of the transaction, between claim and commit. */
-export async function handleClaimed(path: Path, scope: Scope, entries: readonly ReadyEntry[], unit: Unit<unknown>): Promise<Claimed> {
+export async function handleClaimed(
+  path: Path,
+  scope: Scope,
+  entries: readonly ReadyEntry[],
+  unit: Unit<unknown>,
+): Promise<Claimed> {
   await reach(path, scope, 'claim', 'after', entries);
   // Sent now, needed only before the commit: on a pipelined connection it costs the handlers no round trip.
   const answering = unit.answers();
@@ -72,7 +86,11 @@ export async function handleClaimed(path: Path, scope: Scope, entries: readonly 
 
 const BEHIND = { kind: 'behind', reason: 'waits behind a dead letter of the same key' } as const;
 
-async function behindDeadLetters(path: Path, fresh: readonly ReadyEntry[], unit: Unit<unknown>): Promise<ReadonlySet<ReadyEntry>> {
+async function behindDeadLetters(
+  path: Path,
+  fresh: readonly ReadyEntry[],
+  unit: Unit<unknown>,
+): Promise<ReadonlySet<ReadyEntry>> {
   if (path.policy.deadLetter !== 'key') return new Set();
   const keys = [...new Set(fresh.flatMap(entry => entry.key ?? []))];
   const blocked = await unit.blockedKeys(keys);
@@ -103,7 +121,11 @@ function warnUnusedHandle(path: Path, unit: Unit<unknown>, handled: Handled): vo
 }
 
 /** Verdicts after a certain commit. Conflicts that are to be set aside are returned: that takes a new transaction. */
-export function recordVerdicts(path: Path, entries: readonly ReadyEntry[], done: Claimed): { entry: ReadyEntry; answer: Conflict }[] {
+export function recordVerdicts(
+  path: Path,
+  entries: readonly ReadyEntry[],
+  done: Claimed,
+): { entry: ReadyEntry; answer: Conflict }[] {
   const conflicts: { entry: ReadyEntry; answer: Conflict }[] = [];
   const cut = new Set(done.cut);
   entries.forEach((entry, i) => {
@@ -133,7 +155,8 @@ export function recordVerdicts(path: Path, entries: readonly ReadyEntry[], done:
  */
 function rootOf(thrown: unknown, failure: unknown): unknown {
   const kind = classifyFailure(failure);
-  if (kind === 'outage') return new NevertwiceError('NT_STORE_DOWN', 'the store failed under the handler', { cause: failure });
+  if (kind === 'outage')
+    return new NevertwiceError('NT_STORE_DOWN', 'the store failed under the handler', { cause: failure });
   if (kind === undefined || kind === 'handler') return thrown;
   return new HandlerFailed(failure, thrown instanceof HandlerFailed ? thrown.entry : undefined);
 }

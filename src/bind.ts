@@ -11,7 +11,10 @@ export async function bindStore(store: Store, consumer: ConsumerRegistration): P
 /** The store, when it runs transactions; otherwise an error that says which option needs one. */
 export function transactional(store: Store, option: string): TransactionalStore<any> {
   if (store.promise === 'exactly-once') return store;
-  throw new NevertwiceError('NT_CONFIG', `${option} needs a transactional store (PostgreSQL, SQLite), and ${store.name} is a lease store`);
+  throw new NevertwiceError(
+    'NT_CONFIG',
+    `${option} needs a transactional store (PostgreSQL, SQLite), and ${store.name} is a lease store`,
+  );
 }
 
 // Two consumers of one name on one store would drop each other's messages as duplicates.
@@ -22,7 +25,10 @@ export function takeName(store: Store, name: string): () => void {
   const taken = names.get(store) ?? new Set();
   names.set(store, taken);
   if (taken.has(name)) {
-    throw new NevertwiceError('NT_CONFIG', `a consumer named ${JSON.stringify(name)} already runs on this store; each needs its own name, or they drop each other's messages`);
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `a consumer named ${JSON.stringify(name)} already runs on this store; each needs its own name, or they drop each other's messages`,
+    );
   }
   taken.add(name);
   return () => taken.delete(name);

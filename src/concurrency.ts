@@ -7,7 +7,11 @@ const DEFAULT = 4;
  * How many lanes are worked on at once. Each holds one connection of the store, and a handler that wants a second one
  * from the same pool waits for ever once all are held that way, so one is left free by default.
  */
-export function concurrencyFor({ policy }: { readonly policy: ResolvedPolicy }, store: Store, warn: (code: string, text: string) => void): number {
+export function concurrencyFor(
+  { policy }: { readonly policy: ResolvedPolicy },
+  store: Store,
+  warn: (code: string, text: string) => void,
+): number {
   const { connections } = store.capabilities;
   const { concurrency } = policy;
   if (connections === undefined) return concurrency ?? DEFAULT;

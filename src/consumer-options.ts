@@ -87,7 +87,10 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
     warn: warner(),
   };
   if (typeof settings.identity !== 'function' || typeof settings.identity.signature !== 'string') {
-    throw new NevertwiceError('NT_CONFIG', "identity must be one of header(), bodyPath(), cloudEvent(), naturalKey(), brokerId(), or a function with a signature");
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      'identity must be one of header(), bodyPath(), cloudEvent(), naturalKey(), brokerId(), or a function with a signature',
+    );
   }
   if (settings.overlap && options.handleBatch !== undefined) {
     throw new NevertwiceError('NT_CONFIG', 'overlap is for handle; handleBatch sees the whole batch already');
@@ -98,6 +101,9 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
 /** Overlapping handlers need a store whose connection gains by it; the reason it gives is the error. */
 export function assertOverlap(settings: ConsumerSettings, store: Store): void {
   if (settings.overlap && store.capabilities.overlap !== true) {
-    throw new NevertwiceError('NT_CONFIG', `overlap: 'by-key' cannot be used with ${store.name}: ${store.capabilities.overlap}`);
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `overlap: 'by-key' cannot be used with ${store.name}: ${store.capabilities.overlap}`,
+    );
   }
 }

@@ -35,4 +35,5 @@ export type BatchContext<C extends MessageContext> = Omit<C, 'token'> & {
   reject(message: Message<any>, reason: string): void;
 };
 
-export type ContextOf<S extends Store> = S extends TransactionalStore<infer Tx> ? TransactionContext<Tx> : S extends LeaseStore ? LeaseContext : never;
+export type ContextOf<S extends Store> =
+  S extends TransactionalStore<infer Tx> ? TransactionContext<Tx> : S extends LeaseStore ? LeaseContext : never;

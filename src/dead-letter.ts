@@ -6,7 +6,15 @@ import type { DeadLetter } from './ports/store.ts';
 
 /** Why a message is set aside, in one word and one sentence. */
 export interface Cause {
-  readonly kind: 'bad-id' | 'bad-message' | 'unknown-type' | 'unreadable' | 'rejected' | 'attempts' | 'conflict' | 'behind';
+  readonly kind:
+    | 'bad-id'
+    | 'bad-message'
+    | 'unknown-type'
+    | 'unreadable'
+    | 'rejected'
+    | 'attempts'
+    | 'conflict'
+    | 'behind';
   readonly reason: string;
 }
 
@@ -42,7 +50,8 @@ function dedupeOf(entry: Entry, cause: Cause, payload: Uint8Array): string {
 }
 
 function payloadOf(delivery: Delivery): Uint8Array {
-  if (delivery.value !== undefined) return typeof delivery.value === 'string' ? Buffer.from(delivery.value) : delivery.value;
+  if (delivery.value !== undefined)
+    return typeof delivery.value === 'string' ? Buffer.from(delivery.value) : delivery.value;
   if (delivery.body === undefined) return new Uint8Array();
   return Buffer.from(jsonText(delivery.body.value));
 }

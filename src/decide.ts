@@ -1,7 +1,7 @@
 import { backoffMs } from './core/backoff.ts';
+import { classifyFailure } from './core/failures.ts';
 import { type Cause, deadLetterFor } from './dead-letter.ts';
 import type { Entry } from './entry.ts';
-import { classifyFailure } from './core/failures.ts';
 import { isNevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox } from './ports/store.ts';
@@ -11,7 +11,13 @@ import { type Answer, Contended, type TransactionalInbox } from './ports/store.t
  * the message since. It is claimed again, and only if the answer still stands is the dead letter written; the claim's own
  * row goes in the same transaction, since the message is not done. Sets the verdict, or leaves it open when busy.
  */
-export async function setAside(path: Path, inbox: TransactionalInbox<any>, scope: Scope, entry: Entry, cause: Cause): Promise<void> {
+export async function setAside(
+  path: Path,
+  inbox: TransactionalInbox<any>,
+  scope: Scope,
+  entry: Entry,
+  cause: Cause,
+): Promise<void> {
   for (let lostRaces = 0; ; ) {
     try {
       return await decide(path, inbox, entry, cause);
@@ -61,7 +67,12 @@ export function verdictOf(path: Path, entry: Entry, answer: Answer | undefined):
   if (answer?.answer === 'duplicate') {
     path.counts.duplicates++;
     const cause = entry.unknownCommits > 0 ? 'commit-unknown' : 'completed';
-    return { verdict: 'duplicate', cause, at: answer.at, ...(answer.result === undefined ? {} : { result: answer.result }) };
+    return {
+      verdict: 'duplicate',
+      cause,
+      at: answer.at,
+      ...(answer.result === undefined ? {} : { result: answer.result }),
+    };
   }
   if (answer?.answer !== 'conflict') return undefined;
   if (path.policy.onConflict === 'accept') {
@@ -70,7 +81,12 @@ export function verdictOf(path: Path, entry: Entry, answer: Answer | undefined):
   }
   path.counts.conflicts++;
   path.warn('NT_CONFLICT', conflictCause(answer).reason);
-  return { verdict: 'conflict', stored: answer.stored, offered: answer.offered, deadLettered: path.policy.onConflict === 'dead-letter' };
+  return {
+    verdict: 'conflict',
+    stored: answer.stored,
+    offered: answer.offered,
+    deadLettered: path.policy.onConflict === 'dead-letter',
+  };
 }
 
 export function conflictCause(answer: { readonly stored: string; readonly offered: string }): Cause {

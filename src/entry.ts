@@ -32,7 +32,12 @@ export interface Entry {
 }
 
 /** An entry that has a claim and a route, so that it can go to its handler. */
-export type ReadyEntry = Entry & { readonly id: string; readonly claim: Claim; readonly route: Route; readonly refusal: undefined };
+export type ReadyEntry = Entry & {
+  readonly id: string;
+  readonly claim: Claim;
+  readonly route: Route;
+  readonly refusal: undefined;
+};
 
 export function isReady(entry: Entry): entry is ReadyEntry {
   return entry.refusal === undefined && entry.claim !== undefined && entry.route !== undefined;

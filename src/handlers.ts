@@ -30,7 +30,9 @@ export interface RouteOptions {
 /** Which handler a type goes to; `undefined` when nobody handles it. */
 export type Router = (type: string | undefined) => Route | undefined;
 
-export function routerFor(options: RouteOptions & { readonly handlers?: Readonly<Record<string, RouteOptions>> | undefined }): Router {
+export function routerFor(
+  options: RouteOptions & { readonly handlers?: Readonly<Record<string, RouteOptions>> | undefined },
+): Router {
   if (options.handlers === undefined) {
     const only = routeFrom(options, 'the consumer');
     return () => only;
@@ -38,7 +40,9 @@ export function routerFor(options: RouteOptions & { readonly handlers?: Readonly
   if (options.handle !== undefined || options.handleBatch !== undefined) {
     throw new NevertwiceError('NT_CONFIG', 'give either handlers by type, or one handle or handleBatch for all types');
   }
-  const routes = new Map(Object.entries(options.handlers).map(([type, shape]) => [type, routeFrom(shape, `handlers.${type}`)]));
+  const routes = new Map(
+    Object.entries(options.handlers).map(([type, shape]) => [type, routeFrom(shape, `handlers.${type}`)]),
+  );
   return type => (type === undefined ? undefined : routes.get(type));
 }
 
@@ -50,7 +54,9 @@ function routeFrom(options: RouteOptions, where: string): Route {
   if (body !== undefined && typeof body?.['~standard']?.validate !== 'function') {
     throw new NevertwiceError('NT_CONFIG', `${where}: body must be a Standard Schema (zod, valibot, arktype, …)`);
   }
-  return handle === undefined ? { kind: 'handleBatch', handler: handleBatch!, body } : { kind: 'handle', handler: handle, body };
+  return handle === undefined
+    ? { kind: 'handleBatch', handler: handleBatch!, body }
+    : { kind: 'handle', handler: handle, body };
 }
 
 /** A schema that checks nothing: the producer's word for the type is taken. */
@@ -104,6 +110,11 @@ export async function validate(schema: Schema<unknown>, value: unknown): Promise
   }
   const [issue] = outcome.issues ?? [];
   if (issue === undefined) return outcome.value;
-  const path = (issue.path ?? []).map(step => String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step));
-  throw new NevertwiceError('NT_BAD_MESSAGE', `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}: ${issue.message.slice(0, 200)}`);
+  const path = (issue.path ?? []).map(step =>
+    String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step),
+  );
+  throw new NevertwiceError(
+    'NT_BAD_MESSAGE',
+    `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}: ${issue.message.slice(0, 200)}`,
+  );
 }

@@ -22,7 +22,8 @@ export async function identify(path: Path, deliveries: readonly Delivery[]): Pro
 }
 
 function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
-  if (delivery.fault !== undefined) return entryFrom(delivery, { refusal: { kind: 'unreadable', reason: delivery.fault } });
+  if (delivery.fault !== undefined)
+    return entryFrom(delivery, { refusal: { kind: 'unreadable', reason: delivery.fault } });
   const lazy = new LazyBody(delivery, path.decode);
   let id: string;
   try {
@@ -31,11 +32,13 @@ function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
     return entryFrom(delivery, { refusal: { kind: 'bad-id', reason: describeError(error) } });
   }
   const { key, hex } = encodeKey(id);
-  const refuse = (refusal: Refusal) => entryFrom(delivery, { id, claim: { key, hex, fingerprint: undefined }, refusal });
+  const refuse = (refusal: Refusal) =>
+    entryFrom(delivery, { id, claim: { key, hex, fingerprint: undefined }, refusal });
 
   const route = path.router(delivery.type);
   if (route === undefined) {
-    const type = delivery.type === undefined ? 'without a type' : `of type ${JSON.stringify(delivery.type.slice(0, 100))}`;
+    const type =
+      delivery.type === undefined ? 'without a type' : `of type ${JSON.stringify(delivery.type.slice(0, 100))}`;
     return refuse({ kind: 'unknown-type', reason: `no handler for messages ${type}` });
   }
   let body: unknown;
@@ -55,7 +58,9 @@ function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
     return entryFrom(delivery, { id, claim: { key, hex, fingerprint }, route, message });
   };
   if (route.body === undefined) return finish(body);
-  return validate(route.body, body).then(finish, error => refuse({ kind: 'bad-message', reason: describeError(error) }));
+  return validate(route.body, body).then(finish, error =>
+    refuse({ kind: 'bad-message', reason: describeError(error) }),
+  );
 }
 
 // Of the body as it was sent: a schema may add defaults or today's date, which would make a conflict of every copy.
@@ -124,6 +129,9 @@ export function assertKnownTypes(path: Path, entries: readonly Entry[]): void {
   if (path.onUnknownType !== 'refuse') return;
   const unknown = entries.find(entry => entry.refusal?.kind === 'unknown-type');
   if (unknown !== undefined) {
-    throw new NevertwiceError('NT_CONFIG', `${unknown.refusal!.reason}; add one, or set onUnknownType to 'dead-letter' or 'ignore'`);
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `${unknown.refusal!.reason}; add one, or set onUnknownType to 'dead-letter' or 'ignore'`,
+    );
   }
 }

@@ -5,16 +5,16 @@ import type { Verdict } from './core/verdict.ts';
 import type { Batch, Entry } from './entry.ts';
 import { describeError, NevertwiceError } from './errors.ts';
 import { decodeJson, type Route } from './handlers.ts';
-import { identityOf, identitySignature } from './identity/identity.ts';
-import type { Normaliser } from './identity/identity.ts';
 import { identify } from './identify.ts';
+import type { Normaliser } from './identity/identity.ts';
+import { identityOf, identitySignature } from './identity/identity.ts';
+import { joinTransaction } from './join-transaction.ts';
 import { checkedName, type Policy, resolvePolicy } from './options.ts';
 import type { BoundStore, Path, Scope, Summary } from './path.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import type { Delivery, Message } from './ports/delivery.ts';
 import type { Store, TransactionalStore } from './ports/store.ts';
 import { processBatch } from './process-batch.ts';
-import { joinTransaction } from './join-transaction.ts';
 import { warner } from './warnings.ts';
 
 /** A message as the owner of a loop hands it over; only id and body are needed. */
@@ -32,9 +32,13 @@ export class BatchError extends NevertwiceError {
 
   constructor(outcomes: BatchError['outcomes']) {
     const rejected = outcomes.filter(outcome => outcome.status === 'rejected');
-    super('NT_BATCH', `${rejected.length} of ${outcomes.length} messages may not be acked; the first because: ${describeError(rejected[0]?.error)}`, {
-      cause: rejected[0]?.error,
-    });
+    super(
+      'NT_BATCH',
+      `${rejected.length} of ${outcomes.length} messages may not be acked; the first because: ${describeError(rejected[0]?.error)}`,
+      {
+        cause: rejected[0]?.error,
+      },
+    );
     this.name = 'BatchError';
     this.outcomes = outcomes;
   }
@@ -45,7 +49,10 @@ export interface InboxCalls<S extends Store> {
    * Resolves exactly when acking is safe: processed, duplicate, or dead-lettered. Rejects otherwise, with the handler's
    * own error, NT_BUSY, NT_STORE_DOWN or NT_HANDLER_TIMEOUT: do not ack. A caller who ignores the result loses nothing.
    */
-  process<B, R>(message: Incoming<B>, handler: (message: Message<B>, context: ContextOf<S>) => R | Promise<R>): Promise<Outcome<R>>;
+  process<B, R>(
+    message: Incoming<B>,
+    handler: (message: Message<B>, context: ContextOf<S>) => R | Promise<R>,
+  ): Promise<Outcome<R>>;
   /** The same for a batch and a set-based handler. Rejects with BatchError when some may not be acked. */
   processBatch<B>(
     messages: readonly Incoming<B>[],
@@ -90,13 +97,20 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
   };
   let binding: Promise<BoundStore> | undefined;
   const bound = () => {
-    binding ??= bindStore(options.store, { name, signature: identitySignature(base.identity, base.normalise) }).catch(error => {
-      binding = undefined;
-      throw error;
-    });
+    binding ??= bindStore(options.store, { name, signature: identitySignature(base.identity, base.normalise) }).catch(
+      error => {
+        binding = undefined;
+        throw error;
+      },
+    );
     return binding;
   };
-  const pathFor = async (route: Route): Promise<Path> => ({ ...base, store: await bound(), router: () => route, counts: zero() });
+  const pathFor = async (route: Route): Promise<Path> => ({
+    ...base,
+    store: await bound(),
+    router: () => route,
+    counts: zero(),
+  });
 
   const calls = (decideAll: (path: Path, batch: Batch) => Promise<void>): InboxCalls<S> => ({
     async process(message, handler) {
@@ -116,7 +130,8 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
       });
       if (batch.entries === undefined) throw failure?.error;
       const outcomes = batch.entries.map(entry => outcomeOf(entry, failure?.error));
-      if (outcomes.some(outcome => outcome.status === 'rejected')) throw new BatchError(outcomes as BatchError['outcomes']);
+      if (outcomes.some(outcome => outcome.status === 'rejected'))
+        throw new BatchError(outcomes as BatchError['outcomes']);
       return outcomes as Outcome<void>[];
     },
   });
@@ -162,13 +177,20 @@ function deliveryOf(name: string, message: Incoming<unknown>): Delivery {
   };
 }
 
-function outcomeOf(entry: Entry, failure?: unknown): Outcome<unknown> | { readonly status: 'rejected'; readonly error: unknown } {
+function outcomeOf(
+  entry: Entry,
+  failure?: unknown,
+): Outcome<unknown> | { readonly status: 'rejected'; readonly error: unknown } {
   const verdict: Verdict | undefined = entry.verdict;
   switch (verdict?.verdict) {
     case 'processed':
       return { status: 'processed', result: verdict.result };
     case 'duplicate':
-      return { status: 'duplicate', cause: verdict.cause, ...(verdict.result === undefined ? {} : { result: verdict.result }) };
+      return {
+        status: 'duplicate',
+        cause: verdict.cause,
+        ...(verdict.result === undefined ? {} : { result: verdict.result }),
+      };
     case 'conflict':
       return verdict.deadLettered
         ? { status: 'dead-lettered', reason: 'the same id was processed with another payload' }
@@ -180,7 +202,12 @@ function outcomeOf(entry: Entry, failure?: unknown): Outcome<unknown> | { readon
     default:
       return {
         status: 'rejected',
-        error: failure ?? new NevertwiceError('NT_BUSY', 'a live owner is working on this message; do not ack, it decides what comes of it'),
+        error:
+          failure ??
+          new NevertwiceError(
+            'NT_BUSY',
+            'a live owner is working on this message; do not ack, it decides what comes of it',
+          ),
       };
   }
 }

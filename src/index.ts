@@ -1,20 +1,37 @@
-export { createConsumer, type Consumer, type RunOptions } from './consumer.ts';
 export type { ConsumerOptions, Handlers, Shape } from './consumer-options.ts';
 export type { BatchContext, ContextOf, LeaseContext, MessageContext, TransactionContext } from './context.ts';
+export { type Consumer, createConsumer, type RunOptions } from './create-consumer.ts';
 export { type ErrorCode, isNevertwiceError, NevertwiceError, Reject, Unavailable } from './errors.ts';
 export { type Decode, type Schema, trusted } from './handlers.ts';
 export { BadId, type BadIdReason } from './identity/bad-id.ts';
-export { bodyPath, brokerId, cloudEvent, contentHash, header, naturalKey, position, recordHash } from './identity/extractors.ts';
+export {
+  bodyPath,
+  brokerId,
+  cloudEvent,
+  contentHash,
+  header,
+  naturalKey,
+  position,
+  recordHash,
+} from './identity/extractors.ts';
 export { fingerprintOf } from './identity/fingerprint.ts';
 export type { Identity, Normaliser, RawMessage } from './identity/identity.ts';
 export { lowerCaseUuid, nfc } from './identity/normalisers.ts';
-export { BatchError, createInbox, type Inbox, type InboxCalls, type InboxOptions, type Incoming, type Outcome } from './inbox.ts';
+export {
+  BatchError,
+  createInbox,
+  type Inbox,
+  type InboxCalls,
+  type InboxOptions,
+  type Incoming,
+  type Outcome,
+} from './inbox.ts';
 export type { Policy } from './options.ts';
 export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
 export type { PointAt, Points, Step } from './ports/points.ts';
-export type { Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
+export type { Lag, Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
 export type { Sql } from './ports/sql.ts';
 export type {
   Answer,

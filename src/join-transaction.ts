@@ -1,7 +1,7 @@
 import { type Claimed, handleClaimed, recordVerdicts } from './attempt.ts';
 import { splitFollowers } from './core/followers.ts';
-import { conflictCause, verdictOf } from './decide.ts';
 import { deadLetterFor } from './dead-letter.ts';
+import { conflictCause, verdictOf } from './decide.ts';
 import { type Entry, isReady, type ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
@@ -23,9 +23,12 @@ export async function joinTransaction(path: Path, scope: Scope, tx: unknown, ent
       async unit => {
         const done: Claimed = await handleClaimed(path, scope, firsts, unit);
         const conflicts = recordVerdicts(path, firsts, done);
-        for (const [first, copies] of followersOf) for (const copy of copies) copy.verdict = followerVerdict(path, first, copy);
+        for (const [first, copies] of followersOf)
+          for (const copy of copies) copy.verdict = followerVerdict(path, first, copy);
         const refused = entries.filter(entry => entry.refusal !== undefined);
-        const differing = [...followersOf.values()].flat().flatMap(copy => (copy.verdict?.verdict === 'conflict' ? { entry: copy, answer: copy.verdict } : []));
+        const differing = [...followersOf.values()]
+          .flat()
+          .flatMap(copy => (copy.verdict?.verdict === 'conflict' ? { entry: copy, answer: copy.verdict } : []));
         const setAside = path.policy.onConflict === 'dead-letter' ? [...conflicts, ...differing] : [];
         await unit.deadLetter([
           ...refused.map(entry => deadLetterFor(entry, entry.refusal!)),
@@ -37,7 +40,11 @@ export async function joinTransaction(path: Path, scope: Scope, tx: unknown, ent
     );
   } catch (error) {
     if (error instanceof Contended) {
-      throw new NevertwiceError('NT_BUSY', 'a live owner is working on one of these messages; roll back and do not ack', { cause: error });
+      throw new NevertwiceError(
+        'NT_BUSY',
+        'a live owner is working on one of these messages; roll back and do not ack',
+        { cause: error },
+      );
     }
     throw error instanceof HandlerFailed ? error.error : error;
   }
@@ -48,5 +55,7 @@ function followerVerdict(path: Path, first: ReadyEntry, copy: ReadyEntry): Entry
   if (stored !== undefined && offered !== undefined && stored !== offered && path.policy.onConflict !== 'accept') {
     return { verdict: 'conflict', stored, offered, deadLettered: path.policy.onConflict === 'dead-letter' };
   }
-  return first.verdict?.verdict === 'processed' ? { verdict: 'duplicate', cause: 'in-batch', at: undefined } : first.verdict;
+  return first.verdict?.verdict === 'processed'
+    ? { verdict: 'duplicate', cause: 'in-batch', at: undefined }
+    : first.verdict;
 }

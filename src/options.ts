@@ -17,7 +17,12 @@ export interface Policy {
    * hand a message back (default 5), with a back-off from `minMs` (default 100) to `maxMs` (default 10,000) and jitter.
    * Then the message is dead-lettered. Lost races and outages do not count.
    */
-  readonly retries?: { readonly attempts?: number; readonly deliveries?: number; readonly minMs?: number; readonly maxMs?: number };
+  readonly retries?: {
+    readonly attempts?: number;
+    readonly deliveries?: number;
+    readonly minMs?: number;
+    readonly maxMs?: number;
+  };
   /** Restarts of a transaction that lost a race (deadlock, serialization failure) before that counts as a failed try. Default 5. */
   readonly transientRetries?: number;
   /** How long to wait for a live owner of the same message, in milliseconds, before handing it back. Default 30,000. */
@@ -75,14 +80,23 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     deadLetter: oneOf('deadLetter', policy.deadLetter ?? 'message', ['message', 'key']),
   };
   if (resolved.leaseMs <= resolved.timeoutMs) {
-    throw new NevertwiceError('NT_CONFIG', `leaseMs (${resolved.leaseMs}) must exceed timeoutMs (${resolved.timeoutMs}): a lease that ends under a running handler lets a second one start`);
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `leaseMs (${resolved.leaseMs}) must exceed timeoutMs (${resolved.timeoutMs}): a lease that ends under a running handler lets a second one start`,
+    );
   }
   return resolved;
 }
 
 /** The logical name of a consumer, checked. */
 export function checkedName(name: unknown): string {
-  if (typeof name !== 'string' || name.trim() === '' || name.length > 200 || name.includes('\0') || !name.isWellFormed()) {
+  if (
+    typeof name !== 'string' ||
+    name.trim() === '' ||
+    name.length > 200 ||
+    name.includes('\0') ||
+    !name.isWellFormed()
+  ) {
     throw new NevertwiceError(
       'NT_CONFIG',
       'a consumer needs a name of 1 to 200 characters: it scopes deduplication, so it must stay the same over hosts, queues and deployments',
@@ -99,6 +113,7 @@ export function whole(name: string, value: unknown, min: number, max: number): n
 }
 
 function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
-  if (!allowed.includes(value)) throw new NevertwiceError('NT_CONFIG', `${name} must be ${allowed.map(a => `'${a}'`).join(' or ')}`);
+  if (!allowed.includes(value))
+    throw new NevertwiceError('NT_CONFIG', `${name} must be ${allowed.map(a => `'${a}'`).join(' or ')}`);
   return value;
 }

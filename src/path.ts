@@ -1,10 +1,10 @@
+import type { Entry } from './entry.ts';
 import type { Decode, Router } from './handlers.ts';
 import type { Identity, Normaliser } from './identity/identity.ts';
 import type { ResolvedPolicy } from './options.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Points, Step } from './ports/points.ts';
 import type { LeaseInbox, TransactionalInbox } from './ports/store.ts';
-import type { Entry } from './entry.ts';
 
 /** What the store promises, and the way to it: the one place where the path branches. */
 export type BoundStore =
@@ -59,7 +59,19 @@ export interface Scope {
 }
 
 /** Waits at a named point, when a test asked to. */
-export function reach(path: Path, scope: Scope, step: Step, edge: 'before' | 'after', entries: readonly Entry[]): void | Promise<void> {
+export function reach(
+  path: Path,
+  scope: Scope,
+  step: Step,
+  edge: 'before' | 'after',
+  entries: readonly Entry[],
+): void | Promise<void> {
   if (path.points === undefined) return;
-  return path.points.reach({ step, edge, consumer: path.consumer, lane: scope.lane, ids: entries.map(e => e.id ?? '') });
+  return path.points.reach({
+    step,
+    edge,
+    consumer: path.consumer,
+    lane: scope.lane,
+    ids: entries.map(e => e.id ?? ''),
+  });
 }

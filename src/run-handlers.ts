@@ -37,7 +37,12 @@ export interface Surroundings {
 }
 
 /** Runs the handlers of `entries`, in order, in runs of one type each. Throws HandlerFailed at the first failure. */
-export async function runHandlers(path: Path, scope: Scope, entries: readonly ReadyEntry[], around: Surroundings): Promise<Handled> {
+export async function runHandlers(
+  path: Path,
+  scope: Scope,
+  entries: readonly ReadyEntry[],
+  around: Surroundings,
+): Promise<Handled> {
   const results = new Map<ReadyEntry, unknown>();
   const rejected = new Map<ReadyEntry, string>();
   const cut: ReadyEntry[] = [];
@@ -96,8 +101,11 @@ async function runOverlapping(
 
 async function runOne(path: Path, scope: Scope, entry: ReadyEntry, around: Surroundings): Promise<unknown> {
   try {
-    return await limited(path.policy.timeoutMs, scope.abort, reason => around.cutOff(new HandlerFailed(reason, entry)), signal =>
-      entry.route.handler(entry.message, around.context(signal, entry)),
+    return await limited(
+      path.policy.timeoutMs,
+      scope.abort,
+      reason => around.cutOff(new HandlerFailed(reason, entry)),
+      signal => entry.route.handler(entry.message, around.context(signal, entry)),
     );
   } catch (error) {
     throw new HandlerFailed(error, entry);
@@ -115,20 +123,28 @@ async function runSet(
   const entryOf = new Map(items.map(entry => [entry.message, entry]));
   const own = (message: unknown): ReadyEntry => {
     const entry = entryOf.get(message as ReadyEntry['message']);
-    if (entry === undefined) throw new NevertwiceError('NT_CONFIG', 'this message is not one of the batch; pass the object that the handler got');
+    if (entry === undefined)
+      throw new NevertwiceError(
+        'NT_CONFIG',
+        'this message is not one of the batch; pass the object that the handler got',
+      );
     return entry;
   };
   const route = items[0]!.route;
   const blamed = items.length === 1 ? items[0] : undefined;
   try {
-    await limited(path.policy.timeoutMs, scope.abort, reason => around.cutOff(new HandlerFailed(reason, blamed)), signal =>
-      route.handler(
-        items.map(entry => entry.message),
-        Object.defineProperties(around.context(signal, undefined), {
-          for: { value: (message: unknown) => around.forMessage(own(message)) },
-          reject: { value: (message: unknown, reason: string) => void rejected.set(own(message), String(reason)) },
-        }),
-      ),
+    await limited(
+      path.policy.timeoutMs,
+      scope.abort,
+      reason => around.cutOff(new HandlerFailed(reason, blamed)),
+      signal =>
+        route.handler(
+          items.map(entry => entry.message),
+          Object.defineProperties(around.context(signal, undefined), {
+            for: { value: (message: unknown) => around.forMessage(own(message)) },
+            reject: { value: (message: unknown, reason: string) => void rejected.set(own(message), String(reason)) },
+          }),
+        ),
     );
   } catch (error) {
     throw new HandlerFailed(error, blamed);
@@ -152,7 +168,13 @@ async function limited<R>(
     overrun.reject(reason);
   };
   const timer = setTimeout(
-    () => stop(new NevertwiceError('NT_HANDLER_TIMEOUT', `the handler ran longer than timeoutMs (${timeoutMs} ms); its transaction was rolled back`)),
+    () =>
+      stop(
+        new NevertwiceError(
+          'NT_HANDLER_TIMEOUT',
+          `the handler ran longer than timeoutMs (${timeoutMs} ms); its transaction was rolled back`,
+        ),
+      ),
     timeoutMs,
   );
   const onAbort = () => stop(abort.reason);

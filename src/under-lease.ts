@@ -15,7 +15,12 @@ type Held = { readonly claim: ReadyEntry['claim']; readonly nonce: string; reado
  * Claim, handle and complete against a token, for effects that live outside the store. The one place where an effect can
  * happen twice: the handler is done and `complete` is not recorded yet. Sets verdicts, or leaves them open when busy.
  */
-export async function underLease(path: Path, inbox: LeaseInbox, scope: Scope, entries: readonly ReadyEntry[]): Promise<void> {
+export async function underLease(
+  path: Path,
+  inbox: LeaseInbox,
+  scope: Scope,
+  entries: readonly ReadyEntry[],
+): Promise<void> {
   const work = new WorkList(entries);
   for (let group = work.take(); group !== undefined; group = work.take()) {
     if (scope.stopping.aborted) return;
@@ -31,7 +36,12 @@ export async function underLease(path: Path, inbox: LeaseInbox, scope: Scope, en
 }
 
 /** Verdicts for what was not fresh; what was, with its proof of ownership. */
-async function keepFresh(path: Path, inbox: LeaseInbox, group: readonly ReadyEntry[], grants: readonly LeaseGrant[]): Promise<Map<ReadyEntry, Held>> {
+async function keepFresh(
+  path: Path,
+  inbox: LeaseInbox,
+  group: readonly ReadyEntry[],
+  grants: readonly LeaseGrant[],
+): Promise<Map<ReadyEntry, Held>> {
   const held = new Map<ReadyEntry, Held>();
   for (const [i, entry] of group.entries()) {
     const proof = await heldOrDecided(path, inbox, entry, grants[i]!);
@@ -40,7 +50,12 @@ async function keepFresh(path: Path, inbox: LeaseInbox, group: readonly ReadyEnt
   return held;
 }
 
-async function heldOrDecided<E extends Entry>(path: Path, inbox: LeaseInbox, entry: E, grant: LeaseGrant): Promise<Held | undefined> {
+async function heldOrDecided<E extends Entry>(
+  path: Path,
+  inbox: LeaseInbox,
+  entry: E,
+  grant: LeaseGrant,
+): Promise<Held | undefined> {
   const { answer, nonce, token } = grant;
   if (answer.answer === 'fresh') return { claim: entry.claim!, nonce: nonce!, token: token! };
   if (answer.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
@@ -50,16 +65,24 @@ async function heldOrDecided<E extends Entry>(path: Path, inbox: LeaseInbox, ent
   return undefined;
 }
 
-async function handleHeld(path: Path, inbox: LeaseInbox, scope: Scope, held: Map<ReadyEntry, Held>, work: WorkList<ReadyEntry>): Promise<void> {
+async function handleHeld(
+  path: Path,
+  inbox: LeaseInbox,
+  scope: Scope,
+  held: Map<ReadyEntry, Held>,
+  work: WorkList<ReadyEntry>,
+): Promise<void> {
   if (path.policy.deadLetter === 'key') await setBehind(path, inbox, held);
   const entries = [...held.keys()];
   if (entries.length === 0) return;
-  const release = (some: readonly ReadyEntry[]) => inbox.release(some.filter(e => e.verdict === undefined).map(e => held.get(e)!));
+  const release = (some: readonly ReadyEntry[]) =>
+    inbox.release(some.filter(e => e.verdict === undefined).map(e => held.get(e)!));
   try {
     await reach(path, scope, 'handle', 'before', entries);
     const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held));
     await reach(path, scope, 'handle', 'after', entries);
-    for (const [entry, reason] of handled.rejected) await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
+    for (const [entry, reason] of handled.rejected)
+      await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
     const unrecorded = [...handled.results].filter(([entry]) => entry.verdict === undefined);
     await complete(path, inbox, held, unrecorded);
     await release(handled.cut);
@@ -70,8 +93,20 @@ async function handleHeld(path: Path, inbox: LeaseInbox, scope: Scope, held: Map
     const stillRunning = isNevertwiceError(error, 'NT_HANDLER_TIMEOUT') || isNevertwiceError(error, 'NT_STOPPED');
     const blamed = thrown instanceof HandlerFailed ? thrown.entry : undefined;
     await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
-    if (!(thrown instanceof HandlerFailed) || isNevertwiceError(error, 'NT_STORE_DOWN') || isNevertwiceError(error, 'NT_STOPPED')) throw error;
-    await afterFailure(path, inbox, scope, entries.filter(entry => entry.verdict === undefined), thrown, work);
+    if (
+      !(thrown instanceof HandlerFailed) ||
+      isNevertwiceError(error, 'NT_STORE_DOWN') ||
+      isNevertwiceError(error, 'NT_STOPPED')
+    )
+      throw error;
+    await afterFailure(
+      path,
+      inbox,
+      scope,
+      entries.filter(entry => entry.verdict === undefined),
+      thrown,
+      work,
+    );
   }
 }
 
@@ -88,7 +123,12 @@ function surroundings(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntr
   };
 }
 
-async function complete(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntry, Held>, done: readonly (readonly [ReadyEntry, unknown])[]): Promise<void> {
+async function complete(
+  path: Path,
+  inbox: LeaseInbox,
+  held: ReadonlyMap<ReadyEntry, Held>,
+  done: readonly (readonly [ReadyEntry, unknown])[],
+): Promise<void> {
   if (done.length === 0) return;
   const recorded = await inbox.complete(done.map(([entry, result]) => ({ ...held.get(entry)!, result })));
   for (const [i, [entry, result]] of done.entries()) {
@@ -124,7 +164,13 @@ async function afterFailure(
 }
 
 /** Writes the dead letter first and gives the claim up after it: a crash in between repeats the letter, never loses it. */
-async function setAside(path: Path, inbox: LeaseInbox, entry: Entry, held: Held | undefined, cause: Cause): Promise<void> {
+async function setAside(
+  path: Path,
+  inbox: LeaseInbox,
+  entry: Entry,
+  held: Held | undefined,
+  cause: Cause,
+): Promise<void> {
   await inbox.deadLetter([deadLetterFor(entry, cause)]);
   if (held !== undefined) await inbox.release([held]);
   path.counts.deadLetters++;

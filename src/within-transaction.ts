@@ -1,6 +1,6 @@
+import { attempt } from './attempt.ts';
 import { backoffMs } from './core/backoff.ts';
 import { WorkList } from './core/work-list.ts';
-import { attempt } from './attempt.ts';
 import { conflictCause, setAside } from './decide.ts';
 import type { ReadyEntry } from './entry.ts';
 import { describeError, isNevertwiceError, NevertwiceError } from './errors.ts';
@@ -12,7 +12,12 @@ import { countFailure, retryLater } from './retries.ts';
  * Claim, handle and record in one commit. Sets the verdict of each entry, or leaves it open when a live owner has it.
  * Rejects when the store is down; what was decided before that stays decided, so the caller may simply call again.
  */
-export async function withinTransaction(path: Path, inbox: TransactionalInbox<any>, scope: Scope, entries: readonly ReadyEntry[]): Promise<void> {
+export async function withinTransaction(
+  path: Path,
+  inbox: TransactionalInbox<any>,
+  scope: Scope,
+  entries: readonly ReadyEntry[],
+): Promise<void> {
   const work = new WorkList(entries);
   const busyKeys = new Set<string>();
   for (let group = work.take(); group !== undefined; group = work.take()) {
@@ -25,7 +30,8 @@ export async function withinTransaction(path: Path, inbox: TransactionalInbox<an
       case 'committed':
         work.pushFront(done.cut);
         work.succeeded();
-        for (const { entry, answer } of done.conflicts) await setAside(path, inbox, scope, entry, conflictCause(answer));
+        for (const { entry, answer } of done.conflicts)
+          await setAside(path, inbox, scope, entry, conflictCause(answer));
         break;
       case 'contended':
         if (ready.length > 1) work.halve(ready);
@@ -45,7 +51,8 @@ export async function withinTransaction(path: Path, inbox: TransactionalInbox<an
         else {
           // It counts as a try, but what follows from it is decided alone: in a shared transaction a statement can fail
           // because of a neighbour.
-          if (done.entry !== undefined && !isNevertwiceError(done.error, 'NT_STORE_DOWN')) countFailure(path, scope, done.entry);
+          if (done.entry !== undefined && !isNevertwiceError(done.error, 'NT_STORE_DOWN'))
+            countFailure(path, scope, done.entry);
           takeApart(ready, done.entry, work);
         }
         break;
@@ -66,7 +73,10 @@ async function afterUnknownCommit(path: Path, scope: Scope, group: readonly Read
   for (const entry of group) entry.unknownCommits++;
   const most = Math.max(...group.map(entry => entry.unknownCommits));
   if (most > path.policy.transientRetries) {
-    throw new NevertwiceError('NT_STORE_DOWN', `the server did not confirm ${most} commits in a row; the messages are not acked`);
+    throw new NevertwiceError(
+      'NT_STORE_DOWN',
+      `the server did not confirm ${most} commits in a row; the messages are not acked`,
+    );
   }
   await path.clock.sleep(backoffMs(most, { minMs: 20, maxMs: 2_000 }, path.clock.random()), scope.abort);
 }

@@ -39,6 +39,7 @@ export async function commandLine(args: readonly string[]): Promise<void> {
   surviveClosedPipes();
   const output = new Output();
   output.takeWarnings();
+  output.takeConsole();
   let code: number;
   try {
     code = await dispatch(args, output);

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { CommandError } from './command-error.ts';
@@ -12,29 +13,75 @@ import { shortPath, userFrame } from './user-frame.ts';
  */
 export async function explainImport(error: unknown, loading: string): Promise<unknown> {
   const { code, message = '' } = (error ?? {}) as NodeJS.ErrnoException;
-  const mistake = (text: string) => new CommandError(text, { cause: error });
+  const why = explained(code, message.split('\n', 1)[0] as string, error, loading);
+  if (why !== undefined) return new CommandError(why, { cause: error });
+  if (!(error instanceof SyntaxError) || userFrame(error) !== undefined) return error;
+
+  const place = placeIn(error.stack ?? '') ?? (await placeInChild(loading));
+  if (place === undefined) return error;
+  const decorator = (await lineAt(place)).trimStart().startsWith('@');
+  const what = decorator ? 'decorators are more than types to strip, so they need compiling first' : error.message;
+  const fix = decorator ? '; compile the module and run the result' : '';
+  return new CommandError(`${shown(place)}: ${what}${fix}`, { cause: error });
+}
+
+function explained(code: string | undefined, text: string, error: unknown, loading: string): string | undefined {
   switch (code) {
     case 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX':
-      return mistake(`${placeIn(error)}: ${message}; Node.js only strips types, so compile the module and run the result`);
-    case 'ERR_INVALID_TYPESCRIPT_SYNTAX':
-      return mistake(`${placeIn(error)}: syntax error: ${message.split('\n', 1)[0]}`);
+    case 'ERR_INVALID_TYPESCRIPT_SYNTAX': {
+      const where = shown(placeIn((error as Error).stack ?? '') ?? { file: fileURLToPath(loading), line: undefined });
+      if (code === 'ERR_INVALID_TYPESCRIPT_SYNTAX') return `${where}: syntax error: ${text}`;
+      return `${where}: ${text}: Node.js strips types and compiles nothing; write it without, or compile the module and run the result`;
+    }
     case 'ERR_MODULE_NOT_FOUND':
     case 'MODULE_NOT_FOUND':
+      return `${text}; ${howToFind((error as { url?: string }).url)}`;
     case 'ERR_PACKAGE_PATH_NOT_EXPORTED':
     case 'ERR_UNSUPPORTED_DIR_IMPORT':
-      return mistake(notFound(message.split('\n', 1)[0] as string));
+      return text;
     case 'ERR_UNKNOWN_FILE_EXTENSION':
-      return mistake(`${shortPath(localPath(loading))} is no module that Node.js can load; name a .ts, .mts, .js, .mjs or .cjs file`);
+      return `${text}; name a .ts, .mts, .js, .mjs or .cjs file`;
     case 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING':
-      return mistake(`${shortPath(localPath(loading))} is TypeScript below node_modules, where Node.js strips no types; compile that package`);
+      return `${text}; compile that package to JavaScript`;
   }
-  if (!(error instanceof SyntaxError) || userFrame(error) !== undefined) return error;
-  const place = placeIn(error) ?? (await placeOf(loading));
-  if (place === undefined) return error;
-  if (await isDecorator(place)) {
-    return mistake(
-      `${shown(place)}: decorators are not JavaScript yet and more than types to strip, so they need compiling first; compile the module and run the result`,
-    );
-  }
-  return mistake(`${shown(place)}: syntax error: ${message}`);
+  return undefined;
+}
+
+/** @param url of the file that is not there; undefined when it is a package */
+function howToFind(url: string | undefined): string {
+  if (url === undefined) return 'install it with npm';
+  const written = url.startsWith('file:') ? fileURLToPath(url).replace(/\.([cm]?)js$/, '.$1ts') : '';
+  if (existsSync(written)) return `import it as it is on disk, ${shortPath(written)}: nothing renames .ts to .js here`;
+  return 'import it by its full name, with its extension';
+}
+
+interface Place {
+  readonly file: string;
+  readonly line: number | undefined;
+}
+
+/** Node puts `file:///…:3` over the code it points at, in front of the error itself. */
+function placeIn(text: string): Place | undefined {
+  const [, where, line] = /^((?:file:\/\/|\/|[A-Za-z]:\\).+):(\d+)$/m.exec(text) ?? [];
+  if (where === undefined) return undefined;
+  return { file: where.startsWith('file:') ? fileURLToPath(where) : where, line: Number(line) };
+}
+
+/**
+ * V8 keeps the place of a syntax error to itself unless the error ends the process. So a process is ended with it: the
+ * file does not compile, so nothing of it runs there.
+ */
+function placeInChild(url: string): Promise<Place | undefined> {
+  const program = ['--input-type=module', '--eval', 'await import(process.argv[1])', url];
+  return new Promise(resolve => {
+    execFile(process.execPath, program, { timeout: 10_000 }, (_, __, stderr) => resolve(placeIn(stderr)));
+  });
+}
+
+async function lineAt({ file, line }: Place): Promise<string> {
+  return (await readFile(file, 'utf8')).split(/\r?\n/)[(line ?? 0) - 1] ?? '';
+}
+
+function shown({ file, line }: Place): string {
+  return line === undefined ? shortPath(file) : `${shortPath(file)}:${line}`;
 }

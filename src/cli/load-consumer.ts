@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Consumer } from '../consumer.ts';
+import type { Consumer } from '../create-consumer.ts';
 import { CommandError } from './command-error.ts';
 import { explainImport } from './import-failure.ts';
 import { resolveOwnPackage } from './own-package.ts';
@@ -36,7 +36,9 @@ export async function loadConsumer(path: string): Promise<Consumer> {
   } finally {
     watching.deregister();
   }
-  const consumer = [exported.default, (exported.default as { default?: unknown } | undefined)?.default].find(isConsumer);
+  const consumer = [exported.default, (exported.default as { default?: unknown } | undefined)?.default].find(
+    isConsumer,
+  );
   if (consumer === undefined) {
     throw new CommandError(
       `module ${path} ${whatIsWrong(exported)}; it must have: export default createConsumer({ name, handle, … })`,

@@ -24,7 +24,9 @@ export class Output {
   draw(lines: readonly string[]): void {
     const width = process.stderr.columns ?? 80;
     // A line that the terminal wraps would take two rows, and the next drawing would erase one of them.
-    const fitting = lines.map(line => (stripVTControlCharacters(line).length < width ? line : line.slice(0, width - 1)));
+    const fitting = lines.map(line =>
+      stripVTControlCharacters(line).length < width ? line : line.slice(0, width - 1),
+    );
     this.erase();
     process.stderr.write(fitting.map(line => `${line}\n`).join(''));
     this.#drawn = fitting.length;

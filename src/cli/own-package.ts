@@ -18,7 +18,8 @@ export function resolveOwnPackage(): void {
       const entry = own.get(specifier);
       if (entry === undefined) return next(specifier, context);
       const { parentURL } = context;
-      const fromInside = parentURL?.startsWith(PACKAGE) === true && !parentURL.slice(PACKAGE.length).includes('node_modules/');
+      const fromInside =
+        parentURL?.startsWith(PACKAGE) === true && !parentURL.slice(PACKAGE.length).includes('node_modules/');
       if (fromInside) return { url: entry, shortCircuit: true };
       try {
         return next(specifier, context);

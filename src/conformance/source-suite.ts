@@ -15,6 +15,8 @@ export interface SourceSuiteOptions {
   readonly capabilities: SourceSuiteCapabilities;
   /** The real source, empty, for one test. */
   readonly create: () => Promise<SourceHarness>;
+  /** Longest time to wait for anything that has to come, in milliseconds; only failing tests need it. Default 10,000. */
+  readonly boundMs?: number;
 }
 
 /**
@@ -23,8 +25,8 @@ export interface SourceSuiteOptions {
  *
  *     sourceSuite({ test, name: 'kafka', capabilities, create: async () => ({ source, send, close }) });
  */
-export function sourceSuite({ test, name, capabilities, create }: SourceSuiteOptions): void {
-  const check = checkWith(test, name, create);
+export function sourceSuite({ test, name, capabilities, create, boundMs = 10_000 }: SourceSuiteOptions): void {
+  const check = checkWith(test, name, create, boundMs);
   receiveCases(check, capabilities);
   settleCases(check, capabilities);
   laneCases(check, capabilities);

@@ -2,7 +2,10 @@
  * Copies of one id inside a batch. The first claims; the others are provisional until it is decided: when it was done
  * they are duplicates, and when it was not the next of them is claimed anew.
  */
-export function splitFollowers<T>(items: readonly T[], idOf: (item: T) => string): { readonly firsts: readonly T[]; readonly followersOf: ReadonlyMap<T, readonly T[]> } {
+export function splitFollowers<T>(
+  items: readonly T[],
+  idOf: (item: T) => string,
+): { readonly firsts: readonly T[]; readonly followersOf: ReadonlyMap<T, readonly T[]> } {
   const firstOf = new Map<string, T>();
   const followersOf = new Map<T, T[]>();
   const firsts: T[] = [];

@@ -9,7 +9,9 @@ export interface Placed {
  * message overtake an earlier one of the same key. A message may join an earlier run of its route when no later run
  * holds its key.
  */
-export function planRuns<T extends Placed>(items: readonly T[]): readonly { readonly route: T['route']; readonly items: readonly T[] }[] {
+export function planRuns<T extends Placed>(
+  items: readonly T[],
+): readonly { readonly route: T['route']; readonly items: readonly T[] }[] {
   const runs: { route: T['route']; items: T[] }[] = [];
   const lastRunOfKey = new Map<string | undefined, number>();
   const lastRunOfRoute = new Map<T['route'], number>();

@@ -1,7 +1,12 @@
 /** What became of one delivery. */
 export type Verdict =
   | { readonly verdict: 'processed'; readonly result: unknown }
-  | { readonly verdict: 'duplicate'; readonly cause: DuplicateCause; readonly at: Date | undefined; readonly result?: unknown }
+  | {
+      readonly verdict: 'duplicate';
+      readonly cause: DuplicateCause;
+      readonly at: Date | undefined;
+      readonly result?: unknown;
+    }
   | { readonly verdict: 'conflict'; readonly stored: string; readonly offered: string; readonly deadLettered: boolean }
   | { readonly verdict: 'dead-lettered'; readonly kind: string; readonly reason: string }
   /** Of a type nobody handles, and the consumer chose to ignore those. */

@@ -11,7 +11,11 @@ export interface SourceCapabilities {
 
 /** What happens to one delivery after its effect is durable, or after it was decided to try it again. */
 export type Settlement =
-  | { readonly delivery: Delivery; readonly settle: 'ack'; /** What became of it, for sources that tell people. */ readonly verdict?: string }
+  | {
+      readonly delivery: Delivery;
+      readonly settle: 'ack' /** What became of it, for sources that tell people. */;
+      readonly verdict?: string;
+    }
   | { readonly delivery: Delivery; readonly settle: 'retry-later'; readonly delayMs: number };
 
 /** A partition, FIFO group or file while this process owns it: the unit of order and of a batch. */
@@ -42,6 +46,13 @@ export interface ReceiveOptions {
   readonly positions: Positions;
 }
 
+/** How much is still to come, as far as a source can tell without asking anybody. */
+export interface Lag {
+  /** 0 or more. */
+  readonly amount: number;
+  readonly unit: 'bytes' | 'messages';
+}
+
 /** Where deliveries come from. Moves bytes; decides nothing. */
 export interface Source {
   /** For people: `kafka`, `jsonl payments.jsonl`. */
@@ -52,4 +63,6 @@ export interface Source {
    * calls `return()` once every lane it took has finished, which closes connections.
    */
   receive(options: ReceiveOptions): AsyncIterable<Lane>;
+  /** What this consumer has not handled yet, for a progress line; undefined while it is not known. Cheap. */
+  lag?(): Lag | undefined;
 }

@@ -5,6 +5,7 @@
  *
  * The same on SQLite and PostgreSQL; the SQL itself is the database's own dialect.
  */
-export interface Sql {
-  <Row = Record<string, unknown>>(text: TemplateStringsArray, ...values: unknown[]): Promise<readonly Row[]>;
-}
+export type Sql = <Row = Record<string, unknown>>(
+  text: TemplateStringsArray,
+  ...values: unknown[]
+) => Promise<readonly Row[]>;

@@ -1,5 +1,5 @@
-import type { Consumer } from '../consumer.ts';
-import { headersFrom, type HeadersInput } from '../core/headers.ts';
+import { type HeadersInput, headersFrom } from '../core/headers.ts';
+import type { Consumer } from '../create-consumer.ts';
 import { NevertwiceError } from '../errors.ts';
 import { systemClock } from '../ports/clock.ts';
 import type { Delivery } from '../ports/delivery.ts';
@@ -54,7 +54,10 @@ const NO_SLOT_MS = 250;
  *
  * Rejects like `consumer.run` when the consumer cannot start.
  */
-export async function testConsumer(consumer: Consumer, options: { readonly store?: Store } = {}): Promise<TestConsumer> {
+export async function testConsumer(
+  consumer: Consumer,
+  options: { readonly store?: Store } = {},
+): Promise<TestConsumer> {
   const source = new TestSource();
   const gates = new Gates();
   let ended: { readonly error: unknown } | undefined;
@@ -71,7 +74,12 @@ export async function testConsumer(consumer: Consumer, options: { readonly store
   const deliver = async (message: TestMessage): Promise<DeliveryResult> => {
     const settled = source.deliver(deliveryFrom(message, ++deliveries));
     const verdict = await Promise.race([settled, running.then(() => undefined)]);
-    if (verdict === undefined && ended !== undefined && !(ended.error instanceof NevertwiceError && ended.error.code === 'NT_STOPPED')) throw ended.error;
+    if (
+      verdict === undefined &&
+      ended !== undefined &&
+      !(ended.error instanceof NevertwiceError && ended.error.code === 'NT_STOPPED')
+    )
+      throw ended.error;
     return (verdict as DeliveryResult | undefined) ?? 'not acked';
   };
   const stop = async () => {
@@ -105,7 +113,8 @@ export async function testConsumer(consumer: Consumer, options: { readonly store
 }
 
 function deliveryFrom(message: TestMessage, n: number): Delivery {
-  const headers: HeadersInput = message.id === undefined ? (message.headers ?? {}) : { 'message-id': message.id, ...message.headers };
+  const headers: HeadersInput =
+    message.id === undefined ? (message.headers ?? {}) : { 'message-id': message.id, ...message.headers };
   return {
     lane: `test/${n}`,
     position: `test/${n}`,

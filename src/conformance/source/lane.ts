@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { aborted, settleAll, within } from './receiver.ts';
+import { aborted, settleAll } from './receiver.ts';
 import { type Check, idsOf, type SourceSuiteCapabilities } from './support.ts';
 
 export function laneCases(check: Check, { revokes }: SourceSuiteCapabilities): void {
@@ -19,8 +19,8 @@ export function laneCases(check: Check, { revokes }: SourceSuiteCapabilities): v
     const taken = await receiver.take(2);
     const { lane } = taken[0]!;
     await run.harness.revoke!();
-    await within(aborted(lane.revoked), 'the lane to be revoked');
-    assert.deepEqual(await within(lane.receive(1, new AbortController().signal), 'a revoked lane to end'), []);
+    await run.within(aborted(lane.revoked), 'the lane to be revoked');
+    assert.deepEqual(await run.within(lane.receive(1, new AbortController().signal), 'a revoked lane to end'), []);
     await settleAll(taken);
     assert.deepEqual(idsOf(await receiver.take(2)), ['m1', 'm2']);
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { settleAll, within } from './receiver.ts';
+import { settleAll } from './receiver.ts';
 import { type Check, idsOf, type SourceSuiteCapabilities } from './support.ts';
 
 export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCapabilities): void {
@@ -20,7 +20,7 @@ export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCa
     const receiver = await run.start();
     const [first] = await receiver.take(1);
     for (let got = 1; got < 10; ) {
-      const { length } = await within(first!.lane.receive(3, new AbortController().signal), 'receive(3)');
+      const { length } = await run.within(first!.lane.receive(3, new AbortController().signal), 'receive(3)');
       assert.ok(length >= 1 && length <= 3, `receive(3) gave ${length} deliveries`);
       got += length;
     }
@@ -46,7 +46,7 @@ export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCa
     const [first] = await receiver.take(1);
     const stop = new AbortController();
     stop.abort();
-    assert.deepEqual(await within(first!.lane.receive(10, stop.signal), 'receive to end', 2_000), []);
+    assert.deepEqual(await run.within(first!.lane.receive(10, stop.signal), 'receive to end'), []);
     receiver.abort();
     await first!.lane.settle([{ delivery: first!.delivery, settle: 'ack' }]);
     const next = await run.restart();
@@ -60,7 +60,7 @@ export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCa
     const stop = new AbortController();
     const waiting = first!.lane.receive(10, stop.signal);
     stop.abort();
-    assert.deepEqual(await within(waiting, 'receive to end', 2_000), []);
+    assert.deepEqual(await run.within(waiting, 'receive to end'), []);
   });
 
   check('receive: a finite source ends by itself', finite || 'the source never ends', async run => {

@@ -3,9 +3,6 @@ import type { Delivery } from '../../ports/delivery.ts';
 import type { Lane, Source } from '../../ports/source.ts';
 import type { Positions } from '../../ports/store.ts';
 
-/** Longest time to wait for anything that has to come. Only a failing test waits that long. */
-const BOUND_MS = 10_000;
-
 export interface Taken {
   readonly lane: Lane;
   readonly delivery: Delivery;
@@ -14,6 +11,7 @@ export interface Taken {
 /** One run of a consumer over a source: takes every lane, and asks for deliveries only when the test does. */
 export class Receiver {
   readonly lanes: Lane[] = [];
+  readonly #boundMs: number;
   readonly #stop = new AbortController();
   readonly #lanes: AsyncIterator<Lane>;
   readonly #buffer: Taken[] = [];
@@ -24,7 +22,9 @@ export class Receiver {
   #error: unknown;
   #changed = Promise.withResolvers<void>();
 
-  constructor(source: Source, consumer: string, positions: Positions) {
+  /** @param boundMs longest time to wait for anything that has to come */
+  constructor(source: Source, consumer: string, positions: Positions, boundMs: number) {
+    this.#boundMs = boundMs;
     this.#lanes = source.receive({ signal: this.#stop.signal, consumer, positions })[Symbol.asyncIterator]();
     this.#loops.push(this.#guard(this.#takeLanes()));
   }
@@ -51,8 +51,8 @@ export class Receiver {
   /** Stops the way a consumer does: aborts, waits for the lanes, and only then calls `return`. */
   async stop(): Promise<void> {
     this.abort();
-    await within(Promise.all(this.#loops), 'lanes to end after the signal');
-    await within(Promise.resolve(this.#lanes.return?.()), 'the source to close');
+    await within(Promise.all(this.#loops), 'lanes to end after the signal', this.#boundMs);
+    await within(Promise.resolve(this.#lanes.return?.()), 'the source to close', this.#boundMs);
     if (this.#error !== undefined) throw this.#error;
   }
 
@@ -97,7 +97,7 @@ export class Receiver {
   }
 
   async #until(reached: () => boolean, what: string): Promise<void> {
-    while (!reached() && this.#error === undefined) await within(this.#changed.promise, what);
+    while (!reached() && this.#error === undefined) await within(this.#changed.promise, what, this.#boundMs);
     if (this.#error !== undefined) throw this.#error;
   }
 
@@ -112,7 +112,7 @@ export function settleAll(taken: readonly Taken[]): Promise<unknown> {
 }
 
 /** Rejects when `promise` takes longer than any working source would. */
-export async function within<T>(promise: Promise<T>, what: string, ms = BOUND_MS): Promise<T> {
+export async function within<T>(promise: Promise<T>, what: string, ms: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => late.reject(new assert.AssertionError({ message: `waited ${ms} ms for ${what}` })),

@@ -2,7 +2,7 @@ import type { Delivery } from '../../ports/delivery.ts';
 import type { Source, SourceCapabilities } from '../../ports/source.ts';
 import type { Positions } from '../../ports/store.ts';
 import type { TestFunction } from '../test-function.ts';
-import { Receiver } from './receiver.ts';
+import { Receiver, within } from './receiver.ts';
 
 /** What the suite sends. All messages of one call must land in one lane: they have the same key. */
 export interface SuiteMessage {
@@ -47,7 +47,12 @@ export interface SourceSuiteCapabilities extends SourceCapabilities {
 /** Registers one test, or its skip when `needs` is the reason for one. */
 export type Check = (title: string, needs: true | string, body: (run: Run) => Promise<void>) => void;
 
-export function checkWith(test: TestFunction, name: string, create: () => Promise<SourceHarness>): Check {
+export function checkWith(
+  test: TestFunction,
+  name: string,
+  create: () => Promise<SourceHarness>,
+  boundMs: number,
+): Check {
   return (title, needs, body) => {
     if (needs !== true) {
       // The reason is in the title too, for runners whose tests cannot skip themselves.
@@ -55,7 +60,7 @@ export function checkWith(test: TestFunction, name: string, create: () => Promis
       return;
     }
     test(`${name}: ${title}`, async () => {
-      const run = new Run(await create());
+      const run = new Run(await create(), boundMs);
       try {
         await body(run);
       } finally {
@@ -70,11 +75,18 @@ const CONSUMER = 'suite';
 /** A harness and everything that one test has started on it. */
 export class Run {
   readonly harness: SourceHarness;
+  readonly #boundMs: number;
   readonly #positions = mapPositions();
   #receiver: Receiver | undefined;
 
-  constructor(harness: SourceHarness) {
+  constructor(harness: SourceHarness, boundMs: number) {
     this.harness = harness;
+    this.#boundMs = boundMs;
+  }
+
+  /** Rejects when `promise` takes longer than the bound. */
+  within<T>(promise: Promise<T>, what: string): Promise<T> {
+    return within(promise, what, this.#boundMs);
   }
 
   send(...ids: readonly string[]): Promise<void> {
@@ -84,7 +96,7 @@ export class Run {
   /** A consumer starts; one that runs is stopped before. */
   async start(): Promise<Receiver> {
     await this.stop();
-    this.#receiver = new Receiver(this.harness.source, CONSUMER, this.#positions);
+    this.#receiver = new Receiver(this.harness.source, CONSUMER, this.#positions, this.#boundMs);
     return this.#receiver;
   }
 

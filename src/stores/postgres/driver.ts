@@ -33,7 +33,10 @@ export interface Driver<Tx> {
    * Commits when `work` resolves, and only resolves itself when the server confirmed the commit. Rejects with the
    * error of `work`, with NT_TX_ABORTED, NT_COMMIT_UNKNOWN or NT_STORE_DOWN. Either way nothing of it stays open.
    */
-  transaction<R>(options: BeginOptions, work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>): Promise<R>;
+  transaction<R>(
+    options: BeginOptions,
+    work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>,
+  ): Promise<R>;
   /** The caller's own open transaction, watched by a guard while our work runs in it. */
   join(tx: Tx): OpenTransaction<Tx>;
   /** One statement outside any transaction. */

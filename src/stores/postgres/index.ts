@@ -13,7 +13,7 @@ export { postgresJs } from './clients/postgres-js.ts';
 
 /** A `pg` pool, as far as we use it. */
 export interface PgPool {
-  connect(): Promise<{ query: Function; release(error?: any): void }>;
+  connect(): Promise<{ query(...args: any[]): any; release(error?: any): void }>;
 }
 
 /** The client type that a pool gives out. */
@@ -66,9 +66,15 @@ export interface PostgresStoreHandle<Tx> extends TransactionalStore<Tx> {
  * Throws NT_CONFIG for options out of range; connects at the first use.
  */
 export function postgresStore<P extends PgPool>(pool: P, options?: PostgresStoreOptions): PostgresStoreHandle<PgTx<P>>;
-export function postgresStore<P extends PgPool, Tx>(pool: P, options: PostgresStoreOptions & Wrapping<PgTx<P>, Tx>): PostgresStoreHandle<Tx>;
+export function postgresStore<P extends PgPool, Tx>(
+  pool: P,
+  options: PostgresStoreOptions & Wrapping<PgTx<P>, Tx>,
+): PostgresStoreHandle<Tx>;
 export function postgresStore<Tx>(executor: Executor<Tx>, options?: PostgresStoreOptions): PostgresStoreHandle<Tx>;
-export function postgresStore(client: PgPool | Executor<unknown>, options: PostgresStoreOptions & Partial<Wrapping<any, any>> = {}): PostgresStoreHandle<any> {
+export function postgresStore(
+  client: PgPool | Executor<unknown>,
+  options: PostgresStoreOptions & Partial<Wrapping<any, any>> = {},
+): PostgresStoreHandle<any> {
   const lockMs = bounded('lockTimeoutMs', options.lockTimeoutMs, 100, 60_000);
   return new PostgresStore(driverFor(client, options), tablesFrom(options), {
     migrate: options.migrate ?? 'auto',
@@ -78,12 +84,18 @@ export function postgresStore(client: PgPool | Executor<unknown>, options: Postg
   });
 }
 
-function driverFor(client: PgPool | Executor<unknown>, options: PostgresStoreOptions & Partial<Wrapping<any, any>>): Driver<any> {
+function driverFor(
+  client: PgPool | Executor<unknown>,
+  options: PostgresStoreOptions & Partial<Wrapping<any, any>>,
+): Driver<any> {
   if (typeof (client as Partial<Executor<unknown>>).transaction === 'function' && 'query' in client) {
     return new ExecutorDriver(client as Executor<unknown>);
   }
   if (typeof (client as Partial<PgPool>).connect !== 'function') {
-    throw new NevertwiceError('NT_CONFIG', 'postgresStore needs a pg pool or an executor ({ transaction, query }); for postgres.js use postgresJs(sql)');
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      'postgresStore needs a pg pool or an executor ({ transaction, query }); for postgres.js use postgresJs(sql)',
+    );
   }
   return new PgDriver(client as unknown as PgPoolLike, {
     isolation: options.isolation ?? 'read committed',

@@ -36,7 +36,10 @@ export async function missing<Tx>(driver: Driver<Tx>, t: Tables): Promise<readon
   return pendingMigrations(await history(s => driver.query(s), t), `schema ${t.quotedSchema}`).map(m => m.version);
 }
 
-async function history(query: (s: Statement) => Promise<readonly Record<string, unknown>[]>, t: Tables): Promise<readonly MigrationRow[]> {
+async function history(
+  query: (s: Statement) => Promise<readonly Record<string, unknown>[]>,
+  t: Tables,
+): Promise<readonly MigrationRow[]> {
   const [there] = await query(plain('SELECT to_regclass($1) IS NOT NULL AS there', [t.quoted.migrations]));
   if (there?.there !== true) return [];
   const rows = await query(plain(`SELECT version, needs FROM ${t.quoted.migrations} ORDER BY version`));
@@ -62,7 +65,10 @@ async function run<Tx>(open: OpenTransaction<Tx>, text: string): Promise<void> {
 export async function check<Tx>(driver: Driver<Tx>, t: Tables): Promise<void> {
   const versions = await missing(driver, t);
   if (versions.length > 0) {
-    throw new NevertwiceError('NT_SCHEMA', `schema ${t.quotedSchema} lacks version ${versions.join(', ')}; run nevertwice migrate`);
+    throw new NevertwiceError(
+      'NT_SCHEMA',
+      `schema ${t.quotedSchema} lacks version ${versions.join(', ')}; run nevertwice migrate`,
+    );
   }
   assertShape(await driver.query(shapeQuery(t)), t);
 }
@@ -73,7 +79,10 @@ export async function register<Tx>(driver: Driver<Tx>, t: Tables, consumer: Cons
   let [row] = await driver.query(select);
   if (row === undefined) {
     await driver.query(
-      plain(`INSERT INTO ${t.quoted.consumers} (name, signature) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [consumer.name, consumer.signature]),
+      plain(`INSERT INTO ${t.quoted.consumers} (name, signature) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
+        consumer.name,
+        consumer.signature,
+      ]),
     );
     [row] = await driver.query(select);
   }

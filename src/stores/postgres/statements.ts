@@ -13,7 +13,12 @@ export interface Statement {
  * client and ORM passes them alike: arrays and binary values are where they differ.
  */
 export interface Statements {
-  claim(consumer: number, keys: readonly string[], fingerprints: readonly (string | undefined)[] | undefined, bounds: Bounds): Statement;
+  claim(
+    consumer: number,
+    keys: readonly string[],
+    fingerprints: readonly (string | undefined)[] | undefined,
+    bounds: Bounds,
+  ): Statement;
   lookup(consumer: number, keys: readonly string[]): Statement;
   unclaim(consumer: number, keys: readonly string[]): Statement;
   blockedKeys(consumer: number, keys: readonly string[]): Statement;
@@ -48,7 +53,8 @@ a AS (
 r AS MATERIALIZED (SELECT string_agg(encode(key, 'hex'), ',') AS fresh, count(*) AS n FROM a)
 SELECT r.fresh, CASE WHEN r.n >= 0 THEN set_config('lock_timeout', (SELECT mine FROM g), true) END AS restored FROM r`);
 
-  const lookup = named(`SELECT encode(key, 'hex') AS key, encode(fp, 'hex') AS fp, (extract(epoch FROM at) * 1000)::bigint::text AS at
+  const lookup =
+    named(`SELECT encode(key, 'hex') AS key, encode(fp, 'hex') AS fp, (extract(epoch FROM at) * 1000)::bigint::text AS at
 FROM ${t.quoted.inbox}
 WHERE consumer = $1::int AND key = ANY (ARRAY(SELECT decode(x, 'hex') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
 
@@ -73,7 +79,13 @@ DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = exclude
   return {
     claim: (consumer, keys, fingerprints, bounds) => ({
       ...claim,
-      values: [consumer, keys.join(','), fingerprints === undefined ? null : joined(fingerprints), String(bounds.lockMs), String(bounds.idleMs)],
+      values: [
+        consumer,
+        keys.join(','),
+        fingerprints === undefined ? null : joined(fingerprints),
+        String(bounds.lockMs),
+        String(bounds.idleMs),
+      ],
     }),
     lookup: (consumer, keys) => ({ ...lookup, values: [consumer, keys.join(',')] }),
     unclaim: (consumer, keys) => ({ ...unclaim, values: [consumer, keys.join(',')] }),

@@ -67,7 +67,12 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     return this.#ready;
   }
 
-  async #claimed<R>(consumer: number, claims: readonly Claim[], options: TransactionOptions, work: (unit: Unit<Tx>) => Promise<R>): Promise<R> {
+  async #claimed<R>(
+    consumer: number,
+    claims: readonly Claim[],
+    options: TransactionOptions,
+    work: (unit: Unit<Tx>) => Promise<R>,
+  ): Promise<R> {
     const first = claims.length === 0 ? undefined : this.#claim(consumer, claims, options.budgetMs);
     let claiming = first !== undefined;
     try {
@@ -80,7 +85,12 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     }
   }
 
-  async #within<R>(consumer: number, tx: Tx, claims: readonly Claim[], work: (unit: Unit<Tx>) => Promise<R>): Promise<R> {
+  async #within<R>(
+    consumer: number,
+    tx: Tx,
+    claims: readonly Claim[],
+    work: (unit: Unit<Tx>) => Promise<R>,
+  ): Promise<R> {
     const open = this.#driver.join(tx);
     let rows: readonly Row[] = [];
     try {
@@ -100,15 +110,22 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     // Ids in byte order: batches that claim the same ids in different orders would deadlock each other.
     const sorted = [...claims].sort((a, b) => (a.hex < b.hex ? -1 : 1));
     const fingerprints = sorted[0]?.fingerprint === undefined ? undefined : sorted.map(c => c.fingerprint);
-    return this.#statements.claim(consumer, sorted.map(c => c.hex), fingerprints, {
-      lockMs: this.#settings.lockMs,
-      // Zero turns the limit off: in the caller's own transaction his own settings stand.
-      idleMs: budgetMs === undefined ? 0 : budgetMs + this.#settings.idleMarginMs,
-    });
+    return this.#statements.claim(
+      consumer,
+      sorted.map(c => c.hex),
+      fingerprints,
+      {
+        lockMs: this.#settings.lockMs,
+        // Zero turns the limit off: in the caller's own transaction his own settings stand.
+        idleMs: budgetMs === undefined ? 0 : budgetMs + this.#settings.idleMarginMs,
+      },
+    );
   }
 
   transaction<R>(work: (tx: Tx, sql: Sql) => Promise<R>): Promise<R> {
-    return this.#driver.transaction({ overlap: false, first: undefined }, (open: OpenTransaction<Tx>) => work(open.tx, sqlOn(open)));
+    return this.#driver.transaction({ overlap: false, first: undefined }, (open: OpenTransaction<Tx>) =>
+      work(open.tx, sqlOn(open)),
+    );
   }
 
   setup(consumer: string, work: (sql: Sql) => Promise<void>): Promise<void> {
@@ -145,7 +162,9 @@ ORDER BY c.name`,
       }));
     } catch (error) {
       if (classifyFailure(error) === 'handler') {
-        throw new NevertwiceError('NT_SCHEMA', 'there are no nevertwice tables here; run nevertwice migrate', { cause: error });
+        throw new NevertwiceError('NT_SCHEMA', 'there are no nevertwice tables here; run nevertwice migrate', {
+          cause: error,
+        });
       }
       throw error;
     }
@@ -175,7 +194,11 @@ function positionsOn<Tx>(driver: Driver<Tx>, tables: Tables, ready: () => Promis
   return {
     async load(consumer, lane) {
       await ready();
-      const rows = await driver.query({ name: '', text: `SELECT position FROM ${table} WHERE consumer = $1 AND lane = $2`, values: [consumer, lane] });
+      const rows = await driver.query({
+        name: '',
+        text: `SELECT position FROM ${table} WHERE consumer = $1 AND lane = $2`,
+        values: [consumer, lane],
+      });
       return rows[0]?.position as string | undefined;
     },
     async save(consumer, lane, position) {

@@ -18,7 +18,13 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
   readonly #claims: readonly Claim[];
   #lookedUp: Promise<readonly Answer[]> | undefined;
 
-  constructor(open: OpenTransaction<Tx>, statements: Statements, consumer: number, claims: readonly Claim[], first: readonly Row[]) {
+  constructor(
+    open: OpenTransaction<Tx>,
+    statements: Statements,
+    consumer: number,
+    claims: readonly Claim[],
+    first: readonly Row[],
+  ) {
     this.#open = open;
     this.#statements = statements;
     this.#consumer = consumer;
@@ -70,7 +76,12 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
 
   async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
     if (keys.length === 0) return new Set();
-    const rows = await this.#open.query(this.#statements.blockedKeys(this.#consumer, keys.map(key => readable(key) ?? '')));
+    const rows = await this.#open.query(
+      this.#statements.blockedKeys(
+        this.#consumer,
+        keys.map(key => readable(key) ?? ''),
+      ),
+    );
     const hex = new Set(rows.map(row => row.key as string));
     return new Set(keys.filter(key => hex.has(utf8Hex(readable(key) ?? ''))));
   }
@@ -151,6 +162,7 @@ export function claimError(error: unknown): unknown {
 
 export function requireConsumerId(rows: readonly Row[]): number {
   const id = rows[0]?.id;
-  if (typeof id !== 'number') throw new NevertwiceError('NT_SCHEMA', 'the consumers table has no integer id; run nevertwice migrate');
+  if (typeof id !== 'number')
+    throw new NevertwiceError('NT_SCHEMA', 'the consumers table has no integer id; run nevertwice migrate');
   return id;
 }

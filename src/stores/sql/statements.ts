@@ -27,7 +27,11 @@ export function statementKinds(text: string): readonly StatementKind[] {
 }
 
 function kindOf(statement: string): StatementKind {
-  const words = statement.match(/[A-Za-z_]+/g)?.slice(0, 4).map(word => word.toUpperCase()) ?? [];
+  const words =
+    statement
+      .match(/[A-Za-z_]+/g)
+      ?.slice(0, 4)
+      .map(word => word.toUpperCase()) ?? [];
   const [first = '', second = ''] = words;
   if (ENDS.has(first)) return 'ends-transaction';
   if (first === 'START' && second === 'TRANSACTION') return 'ends-transaction';
@@ -35,7 +39,8 @@ function kindOf(statement: string): StatementKind {
   if (first === 'ROLLBACK') return words.includes('TO') ? 'rollback-to' : 'ends-transaction';
   if (first === 'SAVEPOINT') return 'savepoint';
   if (first === 'RELEASE') return 'release';
-  if (first === 'SET' && (second === 'LOCAL' || second === 'TRANSACTION' || second === 'CONSTRAINTS')) return 'set-local';
+  if (first === 'SET' && (second === 'LOCAL' || second === 'TRANSACTION' || second === 'CONSTRAINTS'))
+    return 'set-local';
   if (CURSORS.has(first)) return 'cursor';
   return 'plain';
 }
@@ -68,7 +73,8 @@ function skipQuotedOrComment(text: string, i: number): number {
   if (two === '--') return endAfter(text, '\n', i + 2);
   if (two === '/*') return endOfBlockComment(text, i);
   const c = text[i];
-  if (c === "'" && /[eE]/.test(text[i - 1] ?? '') && !/\w/.test(text[i - 2] ?? '')) return endOfEscapeString(text, i + 1);
+  if (c === "'" && /[eE]/.test(text[i - 1] ?? '') && !/\w/.test(text[i - 2] ?? ''))
+    return endOfEscapeString(text, i + 1);
   if (c === "'" || c === '"' || c === '`') return endAfter(text, c, i + 1);
   if (c === '$' && !/[\w$]/.test(text[i - 1] ?? '')) {
     const tag = /^\$(?:[A-Za-z_]\w*)?\$/.exec(text.slice(i, i + 66))?.[0];

@@ -30,6 +30,9 @@ export function statementName(text: string): string {
 export function refuseUndefined(values: readonly unknown[], text: string): void {
   const at = values.indexOf(undefined);
   if (at !== -1) {
-    throw new NevertwiceError('NT_CONFIG', `sql: value ${at + 1} of "${text.slice(0, 60)}" is undefined; pass null to mean NULL`);
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `sql: value ${at + 1} of "${text.slice(0, 60)}" is undefined; pass null to mean NULL`,
+    );
   }
 }

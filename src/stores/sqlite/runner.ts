@@ -61,6 +61,9 @@ export class TransactionRunner {
       const open = new OpenTransaction(connection, { overlap: false });
       own(this.#store, () => connection.exec('SAVEPOINT nevertwice_within'));
       try {
+        // Takes the write lock, which the caller's transaction may not have yet, where no prepared statement can meet a
+        // refusal: libsql leaves such a statement unfinished, and then nothing can be released or committed any more.
+        own(this.#store, () => connection.exec(`DELETE FROM ${this.#settings.names.quoted.inbox} WHERE false`));
         const result = await open.until(async () => work(open));
         open.close();
         connection.exec('RELEASE nevertwice_within');

@@ -38,7 +38,8 @@ export interface SqliteStoreHandle<Tx> extends TransactionalStore<Tx> {
  * Give a path (opened with node:sqlite at first use, in WAL mode; `:memory:` for a database of its own), or a database
  * object of node:sqlite, better-sqlite3 or libsql, which stays yours to close. On an object that you pass, the store
  * sets `busy_timeout` to 0, since a blocking wait would freeze the process, and raises `synchronous` to FULL, so that
- * no acked message is lost at a power failure; its journal mode stays as it is.
+ * no acked message is lost at a power failure; its journal mode stays as it is. Use one client per file in a process:
+ * two copies of SQLite in one process do not see each other's locks, and damage the file.
  *
  * Transactions on one file run one after the other in a process, and begin IMMEDIATE. Other processes are waited for
  * without blocking. `tx` is the database object itself behind a guard: BEGIN, COMMIT, `close()` and the like are

@@ -58,7 +58,9 @@ export function campaigns(kind: Kind, count: number, random: Random): readonly C
   const kills: Kill[] = [];
   while (kills.length < count) {
     for (const place of random.shuffled(PLACES)) {
-      if (kills.length < count) kills.push({ place, nth: 1 + random.below(3) });
+      // Half of them come early, with the work of the one before still open; the others let some work get done.
+      const nth = 1 + (random.chance(0.5) ? random.below(2) : random.below(20));
+      if (kills.length < count) kills.push({ place, nth });
     }
   }
   const shapes = styles.flatMap(style => ([1, 2] as const).map(processes => ({ kind, style, processes })));

@@ -38,7 +38,10 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     this.connections = executor.connections;
   }
 
-  async transaction<R>(begin: BeginOptions, work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>): Promise<R> {
+  async transaction<R>(
+    begin: BeginOptions,
+    work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>,
+  ): Promise<R> {
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
@@ -92,7 +95,9 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
 
   async query(statement: Statement): Promise<readonly Row[]> {
     try {
-      return await this.#executor.transaction(async tx => (await this.#executor.query(tx, statement.text, statement.values)).rows);
+      return await this.#executor.transaction(
+        async tx => (await this.#executor.query(tx, statement.text, statement.values)).rows,
+      );
     } catch (error) {
       throw failed(error, { began: false, committing: false });
     }
@@ -103,7 +108,9 @@ function failed(error: unknown, at: { began: boolean; committing: boolean }): un
   const failure = classifyFailure(error);
   // The server refused the commit by a code of its own: certainly rolled back. Anything else at this point is unknown.
   if (at.committing && (failure === undefined || failure === 'outage')) {
-    return new NevertwiceError('NT_COMMIT_UNKNOWN', 'the connection was lost before the server confirmed the commit', { cause: error });
+    return new NevertwiceError('NT_COMMIT_UNKNOWN', 'the connection was lost before the server confirmed the commit', {
+      cause: error,
+    });
   }
   if (!at.began && failure === 'outage') {
     return new NevertwiceError('NT_STORE_DOWN', 'cannot reach PostgreSQL', { cause: error });

@@ -47,7 +47,11 @@ export async function acquire(pool: PgPoolLike, timeoutMs: number): Promise<Chec
   } catch (error) {
     const code = failureCode(error);
     // A wrong password or database is no outage that passes by itself, but it must not burn attempts either.
-    throw new NevertwiceError('NT_STORE_DOWN', `cannot connect to PostgreSQL${code === undefined ? '' : ` (${code})`}`, { cause: error });
+    throw new NevertwiceError(
+      'NT_STORE_DOWN',
+      `cannot connect to PostgreSQL${code === undefined ? '' : ` (${code})`}`,
+      { cause: error },
+    );
   } finally {
     clearTimeout(timer);
   }
@@ -56,7 +60,10 @@ export async function acquire(pool: PgPoolLike, timeoutMs: number): Promise<Chec
       c => c.release(),
       () => undefined,
     );
-    throw new NevertwiceError('NT_STORE_DOWN', `no connection within ${timeoutMs} ms${poolState(pool)}; raise the pool's max or lower concurrency`);
+    throw new NevertwiceError(
+      'NT_STORE_DOWN',
+      `no connection within ${timeoutMs} ms${poolState(pool)}; raise the pool's max or lower concurrency`,
+    );
   }
   return checkedOut(client);
 }
@@ -72,7 +79,8 @@ function checkedOut(client: PgClientLike): CheckedOut {
   // A checked-out client without a listener takes the whole process down when the server hangs up. The first reason is
   // the server's own word; the driver's "terminated unexpectedly", which has no code, follows it.
   const onError = (error?: unknown) => {
-    if (lost === undefined || (failureCode(lost.reason) === undefined && failureCode(error) !== undefined)) lost = { reason: error };
+    if (lost === undefined || (failureCode(lost.reason) === undefined && failureCode(error) !== undefined))
+      lost = { reason: error };
   };
   client.on('error', onError);
   client.on('end', onError);
@@ -116,7 +124,8 @@ function keepAlive(client: PgClientLike): void {
 export async function queryOn(client: PgClientLike, statement: Statement, prepare: boolean): Promise<readonly Row[]> {
   const { text, name, values } = statement;
   if (values.length === 0) return (await client.query(text)).rows;
-  const config = prepare && name !== '' ? { text, name, values: values as unknown[] } : { text, values: values as unknown[] };
+  const config =
+    prepare && name !== '' ? { text, name, values: values as unknown[] } : { text, values: values as unknown[] };
   return (await client.query(config)).rows;
 }
 

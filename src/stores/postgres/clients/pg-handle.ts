@@ -25,7 +25,10 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
       if (property === 'query') return query;
       if (REFUSED.has(property)) {
         return () => {
-          throw new NevertwiceError('NT_TX_FORBIDDEN', `a handler may not call ${String(property)}() on the transaction's client`);
+          throw new NevertwiceError(
+            'NT_TX_FORBIDDEN',
+            `a handler may not call ${String(property)}() on the transaction's client`,
+          );
         };
       }
       const value = Reflect.get(target, property, target);
@@ -36,7 +39,13 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
 
 type Callback = (error: unknown, result?: unknown) => void;
 
-function withCallback(client: PgClientLike, guard: TransactionGuard, text: string, args: readonly unknown[], done: Callback): void {
+function withCallback(
+  client: PgClientLike,
+  guard: TransactionGuard,
+  text: string,
+  args: readonly unknown[],
+  done: Callback,
+): void {
   guard
     .track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args.slice(0, -1)))
     .then(

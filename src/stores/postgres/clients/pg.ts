@@ -31,14 +31,19 @@ export class PgDriver<Tx> implements Driver<Tx> {
   constructor(pool: PgPoolLike, options: PgDriverOptions<Tx>) {
     this.#pool = pool;
     this.#options = options;
-    this.overlap = pool.options?.pipeline === true || 'the pool is not pipelined: create it with new Pool({ pipeline: true }), pg 8.23 or later';
+    this.overlap =
+      pool.options?.pipeline === true ||
+      'the pool is not pipelined: create it with new Pool({ pipeline: true }), pg 8.23 or later';
     this.connections = pool.options?.max;
     // Without a listener an idle connection that the server closes ends the whole process; acquire() reports outages.
     pool.on?.('error', () => undefined);
     this.#begin = `BEGIN ISOLATION LEVEL ${options.isolation.toUpperCase()}`;
   }
 
-  async transaction<R>(begin: BeginOptions, work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>): Promise<R> {
+  async transaction<R>(
+    begin: BeginOptions,
+    work: (open: OpenTransaction<Tx>, first: readonly Row[]) => Promise<R>,
+  ): Promise<R> {
     const connection = await acquire(this.#pool, this.#options.acquireTimeoutMs);
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
@@ -79,7 +84,10 @@ export class PgDriver<Tx> implements Driver<Tx> {
     }
     const begun = client.query(this.#begin);
     if (first === undefined || client.pipeline !== true) await begun;
-    const [, rows] = await Promise.all([begun, first === undefined ? [] : queryOn(client, first, this.#options.prepare)]);
+    const [, rows] = await Promise.all([
+      begun,
+      first === undefined ? [] : queryOn(client, first, this.#options.prepare),
+    ]);
     return rows;
   }
 
@@ -161,7 +169,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
 function lostConnection(lost: unknown, error: unknown): unknown {
   if (classifyFailure(lost) === 'handler') return lost;
   const code = failureCode(lost);
-  return new NevertwiceError('NT_STORE_DOWN', `the connection to PostgreSQL was lost${code === undefined ? '' : ` (${code})`}; nothing was committed`, {
-    cause: lost ?? error,
-  });
+  return new NevertwiceError(
+    'NT_STORE_DOWN',
+    `the connection to PostgreSQL was lost${code === undefined ? '' : ` (${code})`}; nothing was committed`,
+    {
+      cause: lost ?? error,
+    },
+  );
 }

@@ -15,7 +15,9 @@ export function pglite<Tx extends PgliteTransactionLike>(db: PgliteLike<Tx>): Ex
     name: 'pglite',
     connections: 1,
     transaction: work => db.transaction(work),
-    query: async (tx, text, values) => ({ rows: (await tx.query<Record<string, unknown>>(text, values as any[])).rows }),
+    query: async (tx, text, values) => ({
+      rows: (await tx.query<Record<string, unknown>>(text, values as any[])).rows,
+    }),
     guarded: guardedTransaction,
   };
 }
@@ -27,13 +29,19 @@ function guardedTransaction<Tx extends PgliteTransactionLike>(tx: Tx, guard: Han
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
         if (property === 'rollback') {
-          throw new NevertwiceError('NT_TX_FORBIDDEN', 'a handler may not roll back by hand: throw, and everything is rolled back');
+          throw new NevertwiceError(
+            'NT_TX_FORBIDDEN',
+            'a handler may not roll back by hand: throw, and everything is rolled back',
+          );
         }
         if (property === 'query' || property === 'exec') {
           return guard.track(String(args[0]), () => Reflect.apply(value, target, args) as Promise<unknown>);
         }
         if (property === 'sql') {
-          return guard.track((args[0] as string[]).join('?'), () => Reflect.apply(value, target, args) as Promise<unknown>);
+          return guard.track(
+            (args[0] as string[]).join('?'),
+            () => Reflect.apply(value, target, args) as Promise<unknown>,
+          );
         }
         guard.assertOpen();
         return Reflect.apply(value, target, args);

@@ -4,7 +4,10 @@ import { NevertwiceError } from '../../../errors.ts';
 export function within<R>(ms: number, promise: Promise<R>): Promise<R> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NevertwiceError('NT_STORE_DOWN', `PostgreSQL did not answer within ${ms} ms`)), ms);
+    timer = setTimeout(
+      () => reject(new NevertwiceError('NT_STORE_DOWN', `PostgreSQL did not answer within ${ms} ms`)),
+      ms,
+    );
   });
   promise.catch(() => undefined);
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));

@@ -1,0 +1,163 @@
+import { bindStore, takeName, transactional } from './bind.ts';
+import { concurrencyFor } from './concurrency.ts';
+import { consumeLane } from './consumer.ts';
+import { assertOverlap, type ConsumerOptions, resolveConsumer } from './consumer-options.ts';
+import type { ContextOf } from './context.ts';
+import { Slots } from './core/slots.ts';
+import { type Batch, undecided } from './entry.ts';
+import { NevertwiceError } from './errors.ts';
+import { identitySignature } from './identity/identity.ts';
+import { healthFor } from './outage.ts';
+import type { Path, Summary } from './path.ts';
+import type { Points } from './ports/points.ts';
+import type { Lane, Source } from './ports/source.ts';
+import type { Sql } from './ports/sql.ts';
+import type { Store, TransactionalStore } from './ports/store.ts';
+
+export interface RunOptions {
+  /** Stops the consumer like `stop()` with no deadline. */
+  readonly signal?: AbortSignal;
+  /** Instead of the source given at creation. */
+  readonly source?: Source;
+  /** Instead of the store given at creation. */
+  readonly store?: Store;
+  /** Named points to wait on or crash at; for tests. */
+  readonly points?: Points;
+}
+
+export interface Consumer {
+  readonly name: string;
+  /** What happened since the start; live while it runs. */
+  readonly summary: Readonly<Summary>;
+  /**
+   * Receives until stopped, or until a finite source is exhausted. Resolves with the counts once everything in work is
+   * settled. Rejects with NT_CONFIG or NT_SCHEMA when it cannot start, with NT_STORE_DOWN when the store cannot be
+   * reached at the start (later it pauses and goes on by itself), and with the error of a source that broke.
+   */
+  run(options?: RunOptions): Promise<Summary>;
+  /**
+   * No handler starts any more; running ones may finish for `withinMs` (default: as long as they take) and are settled;
+   * then they are cut off and rolled back. Resolves once all is quiet, with the ids that were abandoned: they were not
+   * acked and come again. May be called any time and again.
+   */
+  stop(options?: { readonly withinMs?: number }): Promise<{ readonly abandoned: readonly string[] }>;
+}
+
+/**
+ * An idempotent consumer: every message's effect happens once, however often it is delivered. Does nothing until `run`.
+ *
+ * Throws NT_CONFIG for options that cannot work.
+ */
+export function createConsumer<S extends Store = TransactionalStore<Sql>, B = unknown, M = Record<never, never>>(
+  options: ConsumerOptions<S, B, M, ContextOf<S>>,
+): Consumer {
+  const settings = resolveConsumer(options as ConsumerOptions<any, any, any, any>);
+  const counts: Summary = { processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 };
+  const inWork = new Set<Batch>();
+  let running:
+    | { readonly done: Promise<Summary>; readonly stop: AbortController; readonly cutOff: AbortController }
+    | undefined;
+
+  async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
+    const store = required(run.store ?? options.store, 'store');
+    const source = required(run.source ?? options.source, 'source');
+    assertOverlap(settings, store);
+    const giveName = takeName(store, settings.name);
+    try {
+      const bound = await bindStore(store, {
+        name: settings.name,
+        signature: identitySignature(settings.identity, settings.normalise),
+      });
+      if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
+      const path: Path = { ...settings, consumer: settings.name, store: bound, points: run.points, counts };
+      const slots = new Slots(concurrencyFor(settings, store, path.warn));
+      const health = healthFor(store, path.clock);
+      const lanes = new Set<Promise<void>>();
+      let broken: { readonly error: unknown } | undefined;
+      const breakOff = (error: unknown) => {
+        broken ??= { error };
+        stop.abort();
+      };
+      const start = (lane: Lane) => {
+        const ended: Promise<void> = consumeLane({
+          path,
+          lane,
+          slots,
+          health,
+          stopping: stop.signal,
+          abort: cutOff.signal,
+          retryLater: source.capabilities.retryLater,
+          inWork,
+        })
+          .catch(breakOff)
+          .finally(() => lanes.delete(ended));
+        lanes.add(ended);
+      };
+      const arriving = source
+        .receive({ signal: stop.signal, consumer: settings.name, positions: store.positions })
+        [Symbol.asyncIterator]();
+      try {
+        for (let next = await arriving.next(); next.done !== true; next = await arriving.next()) start(next.value);
+      } catch (error) {
+        breakOff(error);
+      }
+      await Promise.all(lanes);
+      // Not `for await`: that would close the source's connections while the last lanes still have something to settle.
+      await arriving.return?.();
+      if (broken !== undefined) throw broken.error;
+      return { ...counts };
+    } finally {
+      giveName();
+    }
+  }
+
+  return {
+    name: settings.name,
+    summary: counts,
+    async run(run = {}) {
+      if (running !== undefined) throw new NevertwiceError('NT_CONFIG', `consumer ${settings.name} is already running`);
+      const stop = new AbortController();
+      const cutOff = new AbortController();
+      const onAbort = () => stop.abort();
+      if (run.signal?.aborted) onAbort();
+      run.signal?.addEventListener('abort', onAbort, { once: true });
+      const done = work(run, stop, cutOff).finally(() => {
+        run.signal?.removeEventListener('abort', onAbort);
+        running = undefined;
+      });
+      running = { done, stop, cutOff };
+      return done;
+    },
+    async stop({ withinMs } = {}) {
+      if (running === undefined) return { abandoned: [] };
+      const { done, stop, cutOff } = running;
+      stop.abort();
+      const abandoned: string[] = [];
+      const atDeadline = () => {
+        abandoned.push(
+          ...[...inWork].flatMap(batch => undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? '')),
+        );
+        cutOff.abort(
+          new NevertwiceError(
+            'NT_STOPPED',
+            `consumer ${settings.name} was stopped and the handler did not finish in time; it was rolled back and not acked`,
+          ),
+        );
+      };
+      const timer = withinMs === undefined ? undefined : setTimeout(atDeadline, withinMs);
+      // How the run itself ended is for whoever called `run`.
+      await done.then(
+        () => undefined,
+        () => undefined,
+      );
+      clearTimeout(timer);
+      return { abandoned };
+    },
+  };
+}
+
+function required<T>(value: T | undefined, what: string): T {
+  if (value === undefined)
+    throw new NevertwiceError('NT_CONFIG', `the consumer has no ${what}; give one to createConsumer or to run`);
+  return value;
+}
