@@ -40,6 +40,8 @@ export interface Result {
   /** (largest − smallest) / median over the rounds: of the ratio where there is one, else of the value. */
   readonly spread: number;
   readonly target: Target | undefined;
+  /** Processor time of this process per event, in microseconds; median over the rounds. Hardly moves on a busy machine. */
+  readonly cpuUs?: number;
 }
 
 /** `ratio` at least, or `value` at most. */
@@ -52,45 +54,54 @@ export interface ContestOptions {
   readonly onChecked?: (contestant: string, round: number) => void;
 }
 
-/** Events per second of every contestant, by id and round. Rejects, naming the contestant, when a check does. */
+/** How one timed run went. */
+export interface Timing {
+  readonly rate: number;
+  readonly cpuUs: number;
+}
+
+/** The timings of every contestant, by id and round. Rejects, naming the contestant, when a check does. */
 export async function contest(
   contestants: readonly Contestant[],
   options: ContestOptions,
-): Promise<ReadonlyMap<string, readonly number[]>> {
-  const rates = new Map(contestants.map(({ id }) => [id, [] as number[]]));
+): Promise<ReadonlyMap<string, readonly Timing[]>> {
+  const timings = new Map(contestants.map(({ id }) => [id, [] as Timing[]]));
   for (let round = 0; round <= options.rounds; round++) {
     // There and back: whoever comes late in one round comes early in the next, so that a drift favours nobody.
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      const ms = await timed(contestant);
+      const timing = await timed(contestant);
       options.onChecked?.(contestant.id, round);
-      if (round > 0) rates.get(contestant.id)!.push((contestant.events / ms) * 1_000);
+      if (round > 0) timings.get(contestant.id)!.push(timing);
     }
   }
-  return rates;
+  return timings;
 }
 
-async function timed(contestant: Contestant): Promise<number> {
+async function timed(contestant: Contestant): Promise<Timing> {
   const run = await contestant.prepare();
   // The garbage of the preparation, and of whoever ran before, is not this contestant's to collect.
   collectGarbage();
   const start = performance.now();
+  const cpu = process.cpuUsage();
   await run();
+  const { user, system } = process.cpuUsage(cpu);
   const ms = performance.now() - start;
   await contestant.check().catch(error => {
     throw new Error(`${contestant.id} came out wrong: ${(error as Error).message}`, { cause: error });
   });
-  return ms;
+  return { rate: (contestant.events / ms) * 1_000, cpuUs: (user + system) / contestant.events };
 }
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** The results of `rows` from the rates of a contest. */
-export function resultsFor(rows: readonly Row[], rates: ReadonlyMap<string, readonly number[]>): readonly Result[] {
+/** The results of `rows` from the timings of a contest. */
+export function resultsFor(rows: readonly Row[], timings: ReadonlyMap<string, readonly Timing[]>): readonly Result[] {
   return rows.map(row => {
-    const own = rates.get(row.of ?? row.id) ?? [];
-    const others = row.against === undefined ? undefined : (rates.get(row.against) ?? []);
-    const ratios = others === undefined ? undefined : own.map((rate, round) => rate / others[round]!);
+    const runs = timings.get(row.of ?? row.id) ?? [];
+    const own = runs.map(({ rate }) => rate);
+    const others = row.against === undefined ? undefined : (timings.get(row.against) ?? []);
+    const ratios = others === undefined ? undefined : own.map((rate, round) => rate / others[round]!.rate);
     return {
       id: row.id,
       what: row.what,
@@ -100,6 +111,7 @@ export function resultsFor(rows: readonly Row[], rates: ReadonlyMap<string, read
       ratio: ratios === undefined ? null : median(ratios),
       spread: spread(ratios ?? own),
       target: row.target === undefined ? undefined : { ratio: row.target },
+      cpuUs: median(runs.map(({ cpuUs }) => cpuUs)),
     };
   });
 }

@@ -1,7 +1,7 @@
 import type { Result } from './contest.ts';
 
-const COLUMNS = ['id', 'what', 'value', 'against', 'ratio', 'spread', 'target', 'met'] as const;
-const TO_THE_RIGHT: ReadonlySet<string> = new Set(['value', 'ratio', 'spread', 'target']);
+const COLUMNS = ['id', 'what', 'value', 'cpu', 'against', 'ratio', 'spread', 'target', 'met'] as const;
+const TO_THE_RIGHT: ReadonlySet<string> = new Set(['value', 'cpu', 'ratio', 'spread', 'target']);
 
 /** One element of what `--json` prints. The names and the ids are stable; `null` where nothing is compared. */
 export interface JsonResult {
@@ -43,12 +43,13 @@ export function tableOf(results: readonly Result[]): string {
 }
 
 function cellsOf(result: Result): readonly string[] {
-  const { id, what, value, unit, against, ratio, spread, target } = result;
+  const { id, what, value, unit, against, ratio, spread, target, cpuUs } = result;
   const met = isMet(result);
   return [
     id,
     what,
     `${Math.round(value).toLocaleString('en')} ${unit}`,
+    cpuUs === undefined ? '' : `${cpuUs.toFixed(1)} µs`,
     against ?? '',
     ratio === null ? '' : ratio.toFixed(2),
     `${Math.round(spread * 100)} %`,

@@ -102,6 +102,7 @@ function surroundings(path: Path, unit: Unit<unknown>): Surroundings {
   return {
     context: signal => ({ signal, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) }),
     forMessage: () => ({}),
+    next: () => unit.nextMessage(),
     cutOff: reason => unit.abandon(reason),
     // A handler that turned slow must not stretch the transaction to hundreds of times the budget, and a transaction
     // holds at most 64 savepoints.

@@ -27,6 +27,9 @@ export interface RunOptions {
 
 export interface Consumer {
   readonly name: string;
+  /** Those given at creation; `run` may be given others. */
+  readonly source: Source | undefined;
+  readonly store: Store | undefined;
   /** What happened since the start; live while it runs. */
   readonly summary: Readonly<Summary>;
   /**
@@ -113,6 +116,8 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
 
   return {
     name: settings.name,
+    source: options.source,
+    store: options.store,
     summary: counts,
     async run(run = {}) {
       if (running !== undefined) throw new NevertwiceError('NT_CONFIG', `consumer ${settings.name} is already running`);

@@ -32,6 +32,8 @@ export interface Surroundings {
   cutOff(reason: unknown): void;
   /** True when no further handler may start in this group. */
   full(): boolean;
+  /** Called before each message of a `handle` route, in order. */
+  next?(): void;
   /** Called after each message of a `handle` route, in order. */
   done?(entry: ReadyEntry, result: unknown): Promise<void>;
 }
@@ -69,6 +71,7 @@ async function runInOrder(
       return;
     }
     const entry = items[i]!;
+    around.next?.();
     const result = await runOne(path, scope, entry, around);
     results.set(entry, result);
     if (around.done !== undefined) await around.done(entry, result);

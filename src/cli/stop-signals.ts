@@ -1,4 +1,4 @@
-import type { Consumer } from '../consumer.ts';
+import type { Consumer } from '../create-consumer.ts';
 import { EXIT } from './exit-codes.ts';
 import type { Output } from './output.ts';
 

@@ -104,6 +104,8 @@ export interface Unit<Tx> {
   /** Savepoints set so far by handlers in this transaction. */
   readonly savepoints: number;
   savepoint<R>(work: () => Promise<R>): Promise<R>;
+  /** Called before each message's handler: savepoints of the one before must be out of its reach. */
+  nextMessage(): void;
   /**
    * The full answers, one per claim. What was not inserted is read in the next statement of this transaction: one
    * combined statement misses the row of a racing transaction.

@@ -227,7 +227,7 @@ describe.each([{ pipeline: true }, { pipeline: false }])('pg with pipeline $pipe
     const waited = performance.now() - start_;
     expect(waited).toBeGreaterThan(REPLY_MS * 0.8);
     expect(waited).toBeLessThan(REPLY_MS + 2_000);
-    await until('the silent connection is closed on our side', () => proxy.open <= 2);
+    await until('the silent connection is closed on our side', () => !commit.clientIsOpen);
     await commit.letThrough();
     await allAcked();
     expect(handled).toEqual(['m1']);

@@ -4,7 +4,8 @@ import { memorySource } from '../../src/memory.ts';
 import { backends, credit, onPostgres, type WalletStore } from '../support/wallet.ts';
 
 const retries = { attempts: 2, minMs: 1, maxMs: 2 };
-const numbered = (n: number) => Array.from({ length: n }, (_, i) => ({ id: `m${i}`, key: `k${i}`, body: { amount: 1 } }));
+const numbered = (n: number) =>
+  Array.from({ length: n }, (_, i) => ({ id: `m${i}`, key: `k${i}`, body: { amount: 1 } }));
 
 describe.each(backends)('$name', ({ create }) => {
   let w: WalletStore;
@@ -25,7 +26,14 @@ describe.each(backends)('$name', ({ create }) => {
       },
     );
     expect(seen).toEqual(['a', 'b', 'd', 'e']);
-    expect(outcomes.map(o => o.status)).toEqual(['processed', 'processed', 'duplicate', 'duplicate', 'processed', 'processed']);
+    expect(outcomes.map(o => o.status)).toEqual([
+      'processed',
+      'processed',
+      'duplicate',
+      'duplicate',
+      'processed',
+      'processed',
+    ]);
     expect(await w.balance()).toBe(5);
   });
 
@@ -95,7 +103,9 @@ describe.each(backends)('$name', ({ create }) => {
       },
     });
     const messages = numbered(4);
-    const summary = await consumer.run({ source: memorySource([...messages, messages[1]!, messages[2]!], { partitions: 1 }) });
+    const summary = await consumer.run({
+      source: memorySource([...messages, messages[1]!, messages[2]!], { partitions: 1 }),
+    });
     expect(calls).toEqual([['m0', 'm1', 'm2', 'm3'], ['m1']]);
     expect(summary).toEqual({ processed: 3, duplicates: 1, conflicts: 0, deadLetters: 2, failed: 0 });
     expect(await w.balance()).toBe(3);
@@ -107,7 +117,9 @@ describe.each(backends)('$name', ({ create }) => {
     const consumer = createConsumer({ name: 'pay', store: w.store, handle: (_, context) => credit(context, 1) });
     const messages = numbered(6);
     const summary = await consumer.run({
-      source: memorySource([...messages, ...messages.slice(0, 3), { ...messages[5]!, body: { amount: 9 } }], { partitions: 1 }),
+      source: memorySource([...messages, ...messages.slice(0, 3), { ...messages[5]!, body: { amount: 9 } }], {
+        partitions: 1,
+      }),
     });
     expect(summary).toEqual({ processed: 6, duplicates: 3, conflicts: 1, deadLetters: 0, failed: 0 });
   });
@@ -177,26 +189,32 @@ describe('PostgreSQL, overlapping handlers', () => {
       },
     });
     const messages = numbered(40).map((m, i) => ({ ...m, key: i % 4 === 0 ? 'k' : m.key }));
-    expect(await consumer.run({ source: memorySource(messages, { partitions: 1, retryLater: false }) })).toMatchObject({ processed: 39, deadLetters: 1 });
+    expect(await consumer.run({ source: memorySource(messages, { partitions: 1, retryLater: false }) })).toMatchObject({
+      processed: 39,
+      deadLetters: 1,
+    });
     expect(most).toBeGreaterThan(5);
     expect(await w.balance()).toBe(39);
     const rank = order.slice(-10).map(id => Number(id.slice(1)));
     expect(rank).toEqual([...rank].sort((a, b) => a - b));
   });
 
-  test.each(['SAVEPOINT s', 'ROLLBACK TO s', 'SET LOCAL work_mem = 1000', 'DECLARE c CURSOR FOR SELECT 1'])('%s is refused by name', async text => {
-    const errors: unknown[] = [];
-    const consumer = createConsumer({
-      name: 'pay',
-      store: w.store,
-      overlap: 'by-key',
-      handle: async (_, { tx }) => {
-        await tx.query(text).catch((error: unknown) => errors.push(error));
-      },
-    } as never);
-    await consumer.run({ source: memorySource(numbered(1)) });
-    expect(errors).toEqual([expect.objectContaining({ code: 'NT_TX_FORBIDDEN' })]);
-  });
+  test.each(['SAVEPOINT s', 'ROLLBACK TO s', 'SET LOCAL work_mem = 1000', 'DECLARE c CURSOR FOR SELECT 1'])(
+    '%s is refused by name',
+    async text => {
+      const errors: unknown[] = [];
+      const consumer = createConsumer({
+        name: 'pay',
+        store: w.store,
+        overlap: 'by-key',
+        handle: async (_, { tx }) => {
+          await tx.query(text).catch((error: unknown) => errors.push(error));
+        },
+      } as never);
+      await consumer.run({ source: memorySource(numbered(1)) });
+      expect(errors).toEqual([expect.objectContaining({ code: 'NT_TX_FORBIDDEN' })]);
+    },
+  );
 
   test('a pool that does not pipeline is refused at the start, with the fix', async () => {
     const plain = await onPostgres({ pipeline: false });

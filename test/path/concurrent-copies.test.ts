@@ -39,7 +39,9 @@ describe.each(backends)('$name', ({ create }) => {
   test('C26: a hundred deliveries of one id are one effect, 99 duplicates and no failure', async () => {
     const inbox = createInbox({ name: 'pay', store: w.store });
     const outcomes = await Promise.all(
-      Array.from({ length: 100 }, () => inbox.process({ id: 'm1', body: {} }, (_, context) => credit(context as never, 500))),
+      Array.from({ length: 100 }, () =>
+        inbox.process({ id: 'm1', body: {} }, (_, context) => credit(context as never, 500)),
+      ),
     );
     const count = (status: string) => outcomes.filter(outcome => outcome.status === status).length;
     expect([count('processed'), count('duplicate')]).toEqual([1, 99]);
@@ -47,14 +49,17 @@ describe.each(backends)('$name', ({ create }) => {
   });
 
   test('C42, C43: consumers of one message are separate scopes; a name may run once on a store and must not be empty', async () => {
-    const make = (name: string) => createConsumer({ name, store: w.store, handle: (_, context) => credit(context, 500) });
+    const make = (name: string) =>
+      createConsumer({ name, store: w.store, handle: (_, context) => credit(context, 500) });
     const [email, ledger] = [make('email'), make('ledger')];
     await using one = await testConsumer(email);
     await using two = await testConsumer(ledger);
     expect(await one.deliverTwice({ id: 'm1', body: {} })).toEqual(['processed', 'duplicate']);
     expect(await two.deliverTwice({ id: 'm1', body: {} })).toEqual(['processed', 'duplicate']);
     expect(await w.balance()).toBe(1000);
-    await expect(make('email').run({ source: (await import('../../src/memory.ts')).memorySource([]) })).rejects.toMatchObject({ code: 'NT_CONFIG' });
+    await expect(
+      make('email').run({ source: (await import('../../src/memory.ts')).memorySource([]) }),
+    ).rejects.toMatchObject({ code: 'NT_CONFIG' });
     expect(() => make('  ')).toThrow(expect.objectContaining({ code: 'NT_CONFIG' }));
   });
 });
@@ -69,14 +74,24 @@ describe.each(['repeatable read', 'serializable'] as const)('PostgreSQL at %s', 
   test('C03: the loser of the race restarts in a new snapshot and is a duplicate, not a failure', async () => {
     const consumer = createConsumer({ name: 'pay', store: w.store, handle: (_, context) => credit(context, 500) });
     await using t = await testConsumer(consumer);
-    expect([...(await t.deliverOverlapping({ id: 'm1', body: {} }, 3))].sort()).toEqual(['duplicate', 'duplicate', 'processed']);
+    expect([...(await t.deliverOverlapping({ id: 'm1', body: {} }, 3))].sort()).toEqual([
+      'duplicate',
+      'duplicate',
+      'processed',
+    ]);
     expect(await t.deliver({ id: 'm1', body: {} })).toBe('duplicate');
     expect(await w.balance()).toBe(500);
     expect(consumer.summary).toEqual({ processed: 1, duplicates: 3, conflicts: 0, deadLetters: 0, failed: 0 });
   });
 
   test('C05: ten writers of different ids on one account all get through', async () => {
-    const consumer = createConsumer({ name: 'pay', store: w.store, concurrency: 5, transientRetries: 50, handle: (_, context) => credit(context, 50) });
+    const consumer = createConsumer({
+      name: 'pay',
+      store: w.store,
+      concurrency: 5,
+      transientRetries: 50,
+      handle: (_, context) => credit(context, 50),
+    });
     await using t = await testConsumer(consumer);
     const results = await Promise.all(Array.from({ length: 10 }, (_, i) => t.deliver({ id: `m${i}`, body: {} })));
     expect(new Set(results)).toEqual(new Set(['processed']));
@@ -93,7 +108,10 @@ describe('PostgreSQL, contested claims', () => {
   afterEach(() => w.drop());
 
   test('a live owner makes one message busy; its neighbours in the batch go on', async () => {
-    const [owner, other] = [createInbox({ name: 'pay', store: w.store }), createInbox({ name: 'pay', store: w.another(), busyWaitMs: 50 })];
+    const [owner, other] = [
+      createInbox({ name: 'pay', store: w.store }),
+      createInbox({ name: 'pay', store: w.another(), busyWaitMs: 50 }),
+    ];
     const started = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     const held = owner.process({ id: 'm3', body: {} }, async (_, context) => {
@@ -110,7 +128,9 @@ describe('PostgreSQL, contested claims', () => {
         e => e,
       );
     expect(error).toMatchObject({ code: 'NT_BATCH' });
-    expect(error.outcomes.map((o: { status: string }) => o.status)).toEqual(batch.map(({ id }) => (id === 'm3' ? 'rejected' : 'processed')));
+    expect(error.outcomes.map((o: { status: string }) => o.status)).toEqual(
+      batch.map(({ id }) => (id === 'm3' ? 'rejected' : 'processed')),
+    );
     expect(error.outcomes[3].error).toMatchObject({ code: 'NT_BUSY', retryable: true });
     goOn.resolve();
     await held;

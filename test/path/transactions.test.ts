@@ -40,7 +40,9 @@ describe.each(backends)('$name', ({ create }) => {
     const inbox = createInbox({ name: 'pay', store: w.store });
     const both = (context: never) =>
       Promise.all([(context as { sql: typeof w.sql }).sql`INSERT INTO no_such_table VALUES (1)`, credit(context, 500)]);
-    await expect(inbox.process({ id: 'm1', body: {} }, (_, context) => both(context as never))).rejects.toThrow(/no_such_table/);
+    await expect(inbox.process({ id: 'm1', body: {} }, (_, context) => both(context as never))).rejects.toThrow(
+      /no_such_table/,
+    );
     expect(await w.balance()).toBe(0);
     await inbox.process({ id: 'm1', body: {} }, (_, context) => credit(context as never, 500));
     expect(await w.balance()).toBe(500);
@@ -62,7 +64,9 @@ describe.each(backends)('$name', ({ create }) => {
     async text => {
       const inbox = createInbox({ name: 'pay', store: w.store });
       const send = (context: { sql: typeof w.sql }) => context.sql(Object.assign([text], { raw: [text] }) as never);
-      await expect(inbox.process({ id: 'm1', body: {} }, (_, context) => send(context as never))).rejects.toMatchObject({ code: 'NT_TX_FORBIDDEN' });
+      await expect(inbox.process({ id: 'm1', body: {} }, (_, context) => send(context as never))).rejects.toMatchObject(
+        { code: 'NT_TX_FORBIDDEN' },
+      );
       expect(await w.inboxRows()).toBe(0);
     },
   );
@@ -87,13 +91,38 @@ describe.each(backends)('$name', ({ create }) => {
       handle: (_, context) => context.savepoint(() => credit(context, 1)),
     });
     const messages = Array.from({ length: 150 }, (_, i) => ({ id: `m${i}`, body: {} }));
-    expect(await consumer.run({ source: memorySource(messages, { partitions: 1 }) })).toMatchObject({ processed: 150, failed: 0 });
+    expect(await consumer.run({ source: memorySource(messages, { partitions: 1 }) })).toMatchObject({
+      processed: 150,
+      failed: 0,
+    });
     expect(await w.balance()).toBe(150);
+  });
+
+  test('a handler cannot roll back to a savepoint that an earlier message of its batch left open', async () => {
+    const refused: unknown[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store: w.store,
+      handle: async (message, context) => {
+        if (message.id === 'm0') {
+          await context.sql`SAVEPOINT s`;
+          await credit(context, 500);
+        } else {
+          await context.sql`ROLLBACK TO SAVEPOINT s`.catch((error: unknown) => refused.push(error));
+          await credit(context, 1);
+        }
+      },
+    });
+    const messages = [0, 1].map(i => ({ id: `m${i}`, body: {} }));
+    expect(await consumer.run({ source: memorySource(messages, { partitions: 1 }) })).toMatchObject({ processed: 2 });
+    expect(refused).toEqual([expect.objectContaining({ code: 'NT_TX_FORBIDDEN' })]);
+    expect(await w.balance()).toBe(501);
   });
 
   test('C20: a handler that never uses its handle is told so; the library’s own state stays right', async () => {
     const warnings: string[] = [];
-    const listen = (warning: Error & { code?: string }) => warning.code === 'NT_HANDLE_UNUSED' && warnings.push(warning.message);
+    const listen = (warning: Error & { code?: string }) =>
+      warning.code === 'NT_HANDLE_UNUSED' && warnings.push(warning.message);
     process.on('warning', listen);
     const consumer = createConsumer({
       name: 'pay',
@@ -113,16 +142,25 @@ describe.each(backends)('$name', ({ create }) => {
   });
 
   test.each([
-    ['a sync throw', () => {
-      throw new Error('x');
-    }],
+    [
+      'a sync throw',
+      () => {
+        throw new Error('x');
+      },
+    ],
     ['a rejection', () => Promise.reject(new Error('x'))],
-    ['a thrown string', () => {
-      throw 'x';
-    }],
-    ['a thrown undefined', () => {
-      throw undefined;
-    }],
+    [
+      'a thrown string',
+      () => {
+        throw 'x';
+      },
+    ],
+    [
+      'a thrown undefined',
+      () => {
+        throw undefined;
+      },
+    ],
   ])('C22: %s on the first try is not swallowed: not acked, tried again, handled', async (_, fail) => {
     let tries = 0;
     const consumer = createConsumer({
@@ -135,7 +173,13 @@ describe.each(backends)('$name', ({ create }) => {
       },
     });
     const messages = Array.from({ length: 5 }, (_, i) => ({ id: `m${i}`, body: {} }));
-    expect(await consumer.run({ source: memorySource(messages) })).toEqual({ processed: 5, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 1 });
+    expect(await consumer.run({ source: memorySource(messages) })).toEqual({
+      processed: 5,
+      duplicates: 0,
+      conflicts: 0,
+      deadLetters: 0,
+      failed: 1,
+    });
     expect(await w.balance()).toBe(5);
   });
 
@@ -179,7 +223,10 @@ describe.each([{ pipeline: true }, { pipeline: false }])('PostgreSQL, pipeline $
       const c = context as unknown as { sql: typeof w.sql };
       await c.sql`INSERT INTO customer VALUES ('x@example.org')`.catch(() => undefined);
     });
-    await expect(outcome).rejects.toMatchObject({ code: 'NT_TX_ABORTED', message: expect.stringMatching(/23505 in "INSERT INTO customer VALUES \('…'\)"/) });
+    await expect(outcome).rejects.toMatchObject({
+      code: 'NT_TX_ABORTED',
+      message: expect.stringMatching(/23505 in "INSERT INTO customer VALUES \('…'\)"/),
+    });
     expect(await w.inboxRows()).toBe(0);
   });
 
@@ -218,7 +265,10 @@ describe.each([{ pipeline: true }, { pipeline: false }])('PostgreSQL, pipeline $
         await credit(context, 500);
       },
     });
-    expect(await consumer.run({ source: memorySource([{ id: 'm1', body: {} }]) })).toMatchObject({ processed: 1, failed: 0 });
+    expect(await consumer.run({ source: memorySource([{ id: 'm1', body: {} }]) })).toMatchObject({
+      processed: 1,
+      failed: 0,
+    });
     expect(await w.balance()).toBe(500);
   });
 });

@@ -31,10 +31,10 @@ function write(name: string, bytes: number, line: (n: number) => string): string
   return files.path(name);
 }
 
-test('memory does not grow with the file: 24 MiB of small lines stay within 8 MiB', async () => {
+test('memory does not grow with the file: 16 MiB of small lines stay within 8 MiB', async () => {
   const file = write(
     'small.jsonl',
-    24 * MIB,
+    16 * MIB,
     n => `{"id":"m${n}","key":"k${n % 100}","body":{"amount":${n},"text":"${'x'.repeat(60)}"}}\n`,
   );
   const run = await open(jsonlSource(file), 1);

@@ -86,7 +86,7 @@ test('every delivery has a body of its own: neither sender nor handler can chang
   for (const consumer of ['a', 'b']) {
     const [first, second] = await readAll(broker.source({ finite: true, group: consumer }));
     expect(first?.body?.value).toEqual({ items: [1] });
-    expect([...(second?.value as Uint8Array)]).toEqual([1]);
+    expect([...(second!.value as Uint8Array)]).toEqual([1]);
     (first!.body!.value as { items: number[] }).items.push(3);
     (second!.value as Uint8Array)[0] = 3;
   }

@@ -22,13 +22,17 @@ const capabilities: SourceSuiteCapabilities = {
 type Breakage = (lane: Lane, stop: AbortSignal) => Partial<Lane>;
 
 /** Runs the suite over the broken source and returns the titles that failed. */
-async function failing(breakage: Breakage, told: Partial<SourceSuiteCapabilities> = {}): Promise<string[]> {
+async function failing(
+  breakage: Breakage,
+  told: Partial<SourceSuiteCapabilities> = {},
+  boundMs = 500,
+): Promise<string[]> {
   const registered: { title: string; run: () => Promise<void> }[] = [];
   sourceSuite({
     test: (title, run) => registered.push({ title, run: () => run({}) }),
     name: 'broken',
     capabilities: { ...capabilities, ...told },
-    boundMs: 500,
+    boundMs,
     create: async () => {
       const broker = memoryBroker();
       return {
@@ -81,7 +85,7 @@ function settling(change: (settlements: readonly Settlement[], lane: Lane) => re
 }
 
 test('a source that works fails nothing', async () => {
-  expect(await failing(() => ({}))).toEqual([]);
+  expect(await failing(() => ({}), {}, 10_000)).toEqual([]);
 });
 
 test.each<readonly [string, Breakage, RegExp]>([
@@ -157,7 +161,7 @@ test('a source that acks everything before the highest ack is caught', async () 
 });
 
 test('a source that says other capabilities than the suite was told is caught', async () => {
-  const failed = await failing(() => ({}), { retryLater: false });
+  const failed = await failing(() => ({}), { retryLater: false }, 10_000);
   expect(failed).toEqual(['broken: capabilities: the source says what the suite was told']);
 });
 

@@ -10,8 +10,6 @@ export interface PostgresProxy {
   readonly url: string;
   /** Connections that clients have opened so far. */
   readonly opened: number;
-  /** Connections that clients have open now. */
-  readonly open: number;
   /** Acts on the next COMMIT, once. */
   atNextCommit(fault: CommitFault): Promise<HeldCommit>;
   /** Half-open from now on: nothing passes either way, new connections included, and nothing is closed. */
@@ -32,6 +30,7 @@ export type CommitFault = 'cut' | 'drop-reply' | 'hold' | 'pass-and-cut';
 
 /** A COMMIT on which the proxy acted. */
 export interface HeldCommit {
+  readonly clientIsOpen: boolean;
   /** Breaks the client's connection and keeps the server's. */
   cutClient(): void;
   /** Sends the COMMIT on. Resolves when the server said that it had committed. */
@@ -70,9 +69,6 @@ export async function postgresProxy(serverUrl: string): Promise<PostgresProxy> {
     url: url.href,
     get opened() {
       return opened;
-    },
-    get open() {
-      return [...links].filter(link => link.clientIsOpen).length;
     },
     atNextCommit: fault => new Promise(resolve => armed.push({ fault, resolve })),
     stall() {
@@ -119,10 +115,6 @@ class Link {
     upstream.on('end', () => this.#severed || client.end());
     client.on('error', () => undefined);
     upstream.on('error', () => undefined);
-  }
-
-  get clientIsOpen(): boolean {
-    return !this.#client.destroyed;
   }
 
   whenClosed(done: () => void): void {
@@ -173,8 +165,12 @@ class Link {
         };
         this.#upstream.write(commit);
       });
+    const client = this.#client;
     const held: HeldCommit = {
-      cutClient: () => this.#client.destroy(),
+      get clientIsOpen() {
+        return !client.destroyed;
+      },
+      cutClient: () => client.destroy(),
       drop: () => this.#upstream.destroy(),
       async letThrough() {
         await committed();

@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path';
-import type { Consumer } from '../../consumer.ts';
+import type { Consumer } from '../../create-consumer.ts';
 import type { Summary } from '../../path.ts';
 import type { Source } from '../../ports/source.ts';
 import type { WaitingLine } from '../../sources/jsonl/index.ts';

@@ -59,7 +59,7 @@ export class MemoryLane implements Lane {
     const { cursor, clock, retryLater, loseAck, onChange } = this.#options;
     for (const settlement of settlements) {
       const { delivery } = settlement;
-      if (this.revoked.aborted || !cursor.isInFlight(delivery)) continue;
+      if (!cursor.isInFlight(delivery)) continue; // settled before, expired, or revoked
       if (settlement.settle === 'ack') {
         if (!loseAck()) cursor.ack(delivery);
       } else if (retryLater) {

@@ -35,7 +35,8 @@ export interface PostgresStoreOptions extends NamingOptions {
   readonly lockTimeoutMs?: number;
   /** How long to wait for a connection, in milliseconds, before pausing. Default 5,000. */
   readonly acquireTimeoutMs?: number;
-  /** How long to wait for the server's word on COMMIT and ROLLBACK, in milliseconds, before giving the connection up. Default 30,000. */
+  /** How long to wait for the server's answer to our own statements, COMMIT above all, in milliseconds, before giving the
+   * connection up. Default 30,000. */
   readonly replyTimeoutMs?: number;
   /** Keep statements prepared on the server (default). False behind a pooler that cannot. */
   readonly prepare?: boolean;
@@ -76,7 +77,7 @@ export function postgresStore(
   options: PostgresStoreOptions & Partial<Wrapping<any, any>> = {},
 ): PostgresStoreHandle<any> {
   const lockMs = bounded('lockTimeoutMs', options.lockTimeoutMs, 100, 60_000);
-  return new PostgresStore(driverFor(client, options), tablesFrom(options), {
+  return new PostgresStore(driverFor(client, options, lockMs), tablesFrom(options), {
     migrate: options.migrate ?? 'auto',
     lockMs,
     // The server must outlast the handler's own limit, or it ends transactions whose handler is still within it.
@@ -87,6 +88,7 @@ export function postgresStore(
 function driverFor(
   client: PgPool | Executor<unknown>,
   options: PostgresStoreOptions & Partial<Wrapping<any, any>>,
+  lockMs: number,
 ): Driver<any> {
   if (typeof (client as Partial<Executor<unknown>>).transaction === 'function' && 'query' in client) {
     return new ExecutorDriver(client as Executor<unknown>);
@@ -101,6 +103,7 @@ function driverFor(
     isolation: options.isolation ?? 'read committed',
     acquireTimeoutMs: bounded('acquireTimeoutMs', options.acquireTimeoutMs, 5_000, 600_000),
     replyTimeoutMs: bounded('replyTimeoutMs', options.replyTimeoutMs, 30_000, 600_000),
+    lockMs,
     prepare: options.prepare ?? true,
     wrap: options.wrap ?? ((c: PgClientLike) => c),
     unwrap: options.unwrap ?? ((tx: PgClientLike) => tx),

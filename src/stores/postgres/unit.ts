@@ -104,6 +104,10 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     await this.#open.guard.track(text, () => this.#open.query({ text, name: '', values: [] }));
   }
 
+  nextMessage(): void {
+    this.#open.guard.nextMessage();
+  }
+
   abandon(reason: unknown): void {
     this.#open.abandon(reason);
   }

@@ -1,6 +1,6 @@
 import { failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
-import { type StatementKind, statementKinds, statementSummary } from './statements.ts';
+import { type StatementKind, savepointName, statementKinds, statementSummary } from './statements.ts';
 
 /**
  * More than 64 open subtransactions overflow PostgreSQL's per-backend cache and slow the whole server down, replicas
@@ -28,6 +28,7 @@ export class TransactionGuard {
   #firstFailure: { readonly error: unknown; readonly statement: string } | undefined;
   #used = 0;
   #savepoints = 0;
+  readonly #ownSavepoints = new Set<string>();
 
   constructor(options: { overlap: boolean }) {
     this.#overlap = options.overlap;
@@ -55,7 +56,7 @@ export class TransactionGuard {
   admit(text: string): void {
     this.assertOpen();
     this.#used++;
-    for (const kind of statementKinds(text)) if (kind !== 'plain') this.#admitSpecial(kind);
+    for (const kind of statementKinds(text)) if (kind !== 'plain') this.#admitSpecial(kind, text);
   }
 
   assertOpen(): void {
@@ -68,7 +69,7 @@ export class TransactionGuard {
     }
   }
 
-  #admitSpecial(kind: StatementKind): void {
+  #admitSpecial(kind: StatementKind, text: string): void {
     if (kind === 'ends-transaction') {
       throw new NevertwiceError(
         'NT_TX_FORBIDDEN',
@@ -82,14 +83,26 @@ export class TransactionGuard {
         `${refused} is refused while handlers overlap: it would act on the writes of the others; drop overlap or use handleBatch`,
       );
     }
-    if (kind === 'savepoint') this.#countSavepoint();
+    if (kind === 'savepoint') this.#countSavepoint(text);
+    if (kind === 'rollback-to' && !this.#ownSavepoints.has(savepointName(text))) {
+      throw new NevertwiceError(
+        'NT_TX_FORBIDDEN',
+        'ROLLBACK TO goes to a savepoint that this message did not set: it would undo the writes of messages before it; set one first',
+      );
+    }
   }
 
-  #countSavepoint(): void {
+  #countSavepoint(text: string): void {
     if (this.#savepoints >= MAX_SAVEPOINTS) {
       throw new NevertwiceError('NT_TX_FORBIDDEN', `a transaction may hold at most ${MAX_SAVEPOINTS} savepoints`);
     }
     this.#savepoints++;
+    this.#ownSavepoints.add(savepointName(text));
+  }
+
+  /** The next message's handler begins: savepoints of the one before are out of its reach. */
+  nextMessage(): void {
+    if (this.#ownSavepoints.size > 0) this.#ownSavepoints.clear();
   }
 
   /** Runs an asynchronous statement, or rejects when it is refused; the transaction stays open until it has ended. */

@@ -122,3 +122,10 @@ export function statementSummary(text: string): string {
     .trim();
   return masked.length <= 60 ? masked : `${masked.slice(0, 59)}…`;
 }
+
+/** The name in SAVEPOINT and ROLLBACK TO, folded like the server folds it; the last one of several. */
+export function savepointName(text: string): string {
+  const names = [...text.matchAll(/\b(?:SAVEPOINT|TO)\s+(?:SAVEPOINT\s+)?("(?:[^"]|"")*"|`[^`]*`|\w+)/gi)];
+  const name = names.at(-1)?.[1] ?? '';
+  return name.startsWith('"') || name.startsWith('`') ? name.slice(1, -1) : name.toLowerCase();
+}

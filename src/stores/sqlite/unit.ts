@@ -77,6 +77,10 @@ export class SqliteUnit<Tx> implements Unit<Tx> {
     return this.#own((connection, names, consumer) => readBlockedKeys(connection, names, consumer, keys));
   }
 
+  nextMessage(): void {
+    this.#open.guard.nextMessage();
+  }
+
   abandon(reason: unknown): void {
     this.#open.abandon(reason);
   }

@@ -1,10 +1,12 @@
 import type { PgClientLike, PgPoolLike } from './pg-connection.ts';
+import { succeedsWithin } from './reply.ts';
 
 interface SideClient {
   connect(): Promise<unknown>;
   query(text: string, values: unknown[]): Promise<unknown>;
   end(): Promise<unknown>;
   on(event: 'error', listener: () => void): unknown;
+  readonly connection?: { readonly stream?: { destroy(): unknown } };
 }
 
 /**
@@ -17,11 +19,10 @@ export async function cancelBackend(pool: PgPoolLike, client: PgClientLike, time
   if (typeof pid !== 'number' || Client === undefined) return;
   const side = new Client({ ...pool.options, pipeline: false, connectionTimeoutMillis: timeoutMs }) as SideClient;
   side.on('error', () => undefined);
-  try {
-    await side.connect();
+  const asked = side.connect().then(async () => {
     await side.query('SELECT pg_cancel_backend($1)', [pid]);
-  } catch {
-    // The rollback that follows is bounded and destroys the connection; the server then ends the backend by itself.
-  }
-  await side.end().catch(() => undefined);
+    await side.end();
+  });
+  // Where it fails, the rollback that follows is bounded and destroys the connection; the server then ends the backend.
+  if (!(await succeedsWithin(timeoutMs, asked))) side.connection?.stream?.destroy();
 }

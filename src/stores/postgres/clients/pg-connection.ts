@@ -12,6 +12,7 @@ export interface PgClientLike {
   removeListener(event: 'error' | 'end', listener: (error?: unknown) => void): unknown;
   readonly pipeline?: boolean;
   readonly processID?: number | null;
+  readonly connection?: { readonly stream?: { destroy(): unknown } };
 }
 
 export interface PgPoolLike {
@@ -104,6 +105,8 @@ function checkedOut(client: PgClientLike): CheckedOut {
     destroy() {
       // The socket's error may arrive after the release; the pool listens again from then on.
       client.release(true);
+      // A pipelined client that still waits for an answer would keep the socket, and with it this process, until it comes.
+      client.connection?.stream?.destroy();
       forget();
     },
   };

@@ -1,18 +1,20 @@
 import { classifyFailure, failureCode } from '../../../core/failures.ts';
-import { NevertwiceError } from '../../../errors.ts';
+import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
 import { guardedClient } from './pg-handle.ts';
-import { settlesWithin, within } from './reply.ts';
+import { succeedsWithin, within } from './reply.ts';
 
 export interface PgDriverOptions<Tx> {
   readonly isolation: 'read committed' | 'repeatable read' | 'serializable';
   readonly acquireTimeoutMs: number;
-  /** Bound on our own COMMIT and ROLLBACK, after which the connection is destroyed. */
+  /** Bound on our own statements, after which the connection is destroyed. */
   readonly replyTimeoutMs: number;
+  /** How long a claim may wait for a live owner, which comes on top when it travels with BEGIN. */
+  readonly lockMs: number;
   readonly wrap: (client: PgClientLike) => Tx;
   readonly unwrap: (tx: Tx) => PgClientLike;
   /** Keep our statements prepared on the server. */
@@ -52,17 +54,25 @@ export class PgDriver<Tx> implements Driver<Tx> {
       guard.close(reason);
       abandoned.reject(reason);
     });
+    let first: readonly Row[] | undefined;
     let result: R;
     try {
-      const first = await this.#beginWith(connection.client, begin.first);
+      const { replyTimeoutMs, lockMs } = this.#options;
+      first = await within(replyTimeoutMs + lockMs, this.#beginWith(connection.client, begin.first));
       // Whichever settles first: a handler that never returns must not keep its transaction, and with it its claims.
       result = await Promise.race([work(open, first), abandoned.promise]);
-      await within(this.#options.replyTimeoutMs, guard.drained());
+      await within(replyTimeoutMs, guard.drained());
     } catch (error) {
       const wasAbandoned = guard.isClosed;
       guard.close(error);
-      await this.#rollback(connection, guard, wasAbandoned);
-      throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
+      if (first === undefined && isNevertwiceError(error, 'NT_STORE_DOWN')) {
+        // Half-open: what did not answer BEGIN answers no ROLLBACK.
+        connection.destroy();
+        throw error;
+      }
+      const answered = await this.#rollback(connection, guard, wasAbandoned);
+      if (connection.lost !== undefined) throw lostConnection(connection.lost, error);
+      throw answered ? error : silentConnection(error);
     }
     guard.close();
     if (connection.lost !== undefined) {
@@ -112,21 +122,27 @@ export class PgDriver<Tx> implements Driver<Tx> {
     if (reply.command !== 'COMMIT') throw guard.abortedError();
   }
 
-  async #rollback(connection: CheckedOut, guard: TransactionGuard, abandoned: boolean): Promise<void> {
-    if (connection.lost !== undefined) return connection.destroy();
+  /** False when the server did not answer. The transaction is over, or ends with its connection, either way. */
+  async #rollback(connection: CheckedOut, guard: TransactionGuard, abandoned: boolean): Promise<boolean> {
+    if (connection.lost !== undefined) {
+      connection.destroy();
+      return false;
+    }
     const { replyTimeoutMs } = this.#options;
     try {
       // What the handler still has in flight is let finish, so that the client goes back clean; unless it was the
       // handler that overran its time: then the server is told to stop.
-      const cancelled = guard.inFlight > 0 && (abandoned || !(await settlesWithin(replyTimeoutMs, guard.drained())));
+      const cancelled = guard.inFlight > 0 && (abandoned || !(await succeedsWithin(replyTimeoutMs, guard.drained())));
       if (cancelled) await cancelBackend(this.#pool, connection.client, replyTimeoutMs);
       await within(replyTimeoutMs, Promise.all([guard.drained(), connection.client.query('ROLLBACK')]));
       // A cancel signal may still be on its way and would hit whoever got this connection next.
       if (cancelled) connection.destroy();
       else connection.release();
+      return true;
     } catch {
       // No answer to ROLLBACK: closing the connection makes the server roll back, and nobody else gets this client.
       connection.destroy();
+      return false;
     }
   }
 
@@ -153,11 +169,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
   async query(statement: Statement): Promise<readonly Row[]> {
     const connection = await acquire(this.#pool, this.#options.acquireTimeoutMs);
     try {
-      const rows = await queryOn(connection.client, statement, false);
+      const rows = await within(this.#options.replyTimeoutMs, queryOn(connection.client, statement, false));
       connection.release();
       return rows;
     } catch (error) {
-      if (connection.lost === undefined) connection.release();
+      if (connection.lost === undefined && !isNevertwiceError(error, 'NT_STORE_DOWN')) connection.release();
       else connection.destroy();
       throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
     }
@@ -176,4 +192,9 @@ function lostConnection(lost: unknown, error: unknown): unknown {
       cause: lost ?? error,
     },
   );
+}
+
+// A handler that waits for a statement on a half-open connection runs into its time limit, and that is not its fault.
+function silentConnection(error: unknown): NevertwiceError {
+  return new NevertwiceError('NT_STORE_DOWN', 'PostgreSQL did not answer ROLLBACK; nothing was committed', { cause: error });
 }

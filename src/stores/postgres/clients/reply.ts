@@ -13,8 +13,8 @@ export function within<R>(ms: number, promise: Promise<R>): Promise<R> {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** True when the promise settles, either way, within `ms`. */
-export function settlesWithin(ms: number, promise: Promise<unknown>): Promise<boolean> {
+/** True when the promise resolves within `ms`. */
+export function succeedsWithin(ms: number, promise: Promise<unknown>): Promise<boolean> {
   return within(ms, promise).then(
     () => true,
     () => false,
