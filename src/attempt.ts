@@ -99,8 +99,13 @@ async function behindDeadLetters(
 
 function surroundings(path: Path, unit: Unit<unknown>): Surroundings {
   const since = path.clock.monotonicMs();
+  let context: object | undefined;
   return {
-    context: signal => ({ signal, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) }),
+    // The same for all messages of the transaction.
+    context: signal => {
+      context ??= { signal, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) };
+      return context;
+    },
     forMessage: () => ({}),
     next: () => unit.nextMessage(),
     cutOff: reason => unit.abandon(reason),

@@ -3,7 +3,7 @@ import { NevertwiceError } from './errors.ts';
 import { type Decode, decodeJson, type Router, routerFor, type Schema } from './handlers.ts';
 import { header } from './identity/extractors.ts';
 import type { Identity, Normaliser } from './identity/identity.ts';
-import { checkedName, type Policy, type ResolvedPolicy, resolvePolicy } from './options.ts';
+import { checkedName, oneOf, type Policy, type ResolvedPolicy, resolvePolicy } from './options.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import type { Message } from './ports/delivery.ts';
 import type { Source } from './ports/source.ts';
@@ -72,6 +72,8 @@ export interface ConsumerSettings {
   warn(code: string, text: string): void;
 }
 
+type UnknownType = { readonly onUnknownType?: ConsumerSettings['onUnknownType'] };
+
 /** Validates once and copies; the caller's object is neither kept nor changed. */
 export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): ConsumerSettings {
   const settings: ConsumerSettings = {
@@ -80,8 +82,8 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
     normalise: options.normalise,
     decode: options.decode ?? decodeJson,
     router: routerFor(options),
-    onUnknownType: (options as { onUnknownType?: ConsumerSettings['onUnknownType'] }).onUnknownType ?? 'dead-letter',
-    overlap: options.overlap === 'by-key',
+    onUnknownType: oneOf('onUnknownType', (options as UnknownType).onUnknownType ?? 'dead-letter', ['dead-letter', 'ignore', 'refuse']),
+    overlap: options.overlap !== undefined && oneOf('overlap', options.overlap, ['by-key']) === 'by-key',
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,
     warn: warner(),

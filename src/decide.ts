@@ -6,6 +6,8 @@ import { isNevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox } from './ports/store.ts';
 
+type Conflict = { readonly stored: string; readonly offered: string };
+
 /**
  * Sets a message aside, in a transaction of its own: the handler's is rolled back by now, so another owner may have done
  * the message since. It is claimed again, and only if the answer still stands is the dead letter written; the claim's own
@@ -43,7 +45,7 @@ async function decide(path: Path, inbox: TransactionalInbox<any>, entry: Entry, 
     }
     return current;
   });
-  entry.verdict = stands(cause, answer) ? asideVerdict(path, cause, answer) : verdictOf(path, entry, answer);
+  entry.verdict = stands(cause, answer) ? asideVerdict(path, entry, cause, answer) : verdictOf(path, entry, answer);
 }
 
 /** Without an id there is nothing to claim; a conflict stands while it is one; everything else while nobody did it. */
@@ -52,10 +54,10 @@ function stands(cause: Cause, answer: Answer | undefined): boolean {
   return cause.kind === 'conflict' ? answer.answer === 'conflict' : answer.answer === 'fresh';
 }
 
-function asideVerdict(path: Path, cause: Cause, answer: Answer | undefined): Entry['verdict'] {
+function asideVerdict(path: Path, entry: Entry, cause: Cause, answer: Answer | undefined): Entry['verdict'] {
   if (answer?.answer === 'conflict') {
     path.counts.conflicts++;
-    path.warn('NT_CONFLICT', conflictCause(answer).reason);
+    warnConflict(path, entry, answer);
     return { verdict: 'conflict', stored: answer.stored, offered: answer.offered, deadLettered: true };
   }
   path.counts.deadLetters++;
@@ -80,7 +82,7 @@ export function verdictOf(path: Path, entry: Entry, answer: Answer | undefined):
     return { verdict: 'duplicate', cause: 'completed', at: undefined };
   }
   path.counts.conflicts++;
-  path.warn('NT_CONFLICT', conflictCause(answer).reason);
+  warnConflict(path, entry, answer);
   return {
     verdict: 'conflict',
     stored: answer.stored,
@@ -89,7 +91,12 @@ export function verdictOf(path: Path, entry: Entry, answer: Answer | undefined):
   };
 }
 
-export function conflictCause(answer: { readonly stored: string; readonly offered: string }): Cause {
+function warnConflict(path: Path, { delivery }: Entry, answer: Conflict): void {
+  const where = delivery.position === undefined ? '' : `, at ${delivery.position}`;
+  path.warn('NT_CONFLICT', `${path.consumer}: ${conflictCause(answer).reason}${where}`);
+}
+
+export function conflictCause(answer: Conflict): Cause {
   return {
     kind: 'conflict',
     reason: `the same id was processed with another payload (fingerprint ${answer.stored}, this one ${answer.offered})`,

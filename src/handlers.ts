@@ -1,3 +1,4 @@
+import { quotesBody } from './core/quoting.ts';
 import { describeError, NevertwiceError } from './errors.ts';
 import type { Delivery } from './ports/delivery.ts';
 
@@ -92,7 +93,11 @@ export class LazyBody {
     const { value } = this.#delivery;
     if (value === undefined) return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the message has no body') };
     try {
-      return { value: this.#decode(value, this.#delivery) };
+      const body = this.#decode(value, this.#delivery);
+      if (!(body instanceof Promise)) return { value: body };
+      // Its rejection is answered here, or a message would end the process.
+      body.catch(() => undefined);
+      return { error: new NevertwiceError('NT_BAD_MESSAGE', 'decode returned a promise; it must be synchronous') };
     } catch (cause) {
       // A parser's own message quotes the text it could not read, so it stays behind as the cause.
       return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the body cannot be decoded', { cause }) };
@@ -100,21 +105,26 @@ export class LazyBody {
   }
 }
 
-/** The body as its schema wants it. Throws NT_BAD_MESSAGE naming the field. */
+/** The body as its schema wants it. Throws NT_BAD_MESSAGE naming the field and never its value. */
 export async function validate(schema: Schema<unknown>, value: unknown): Promise<unknown> {
   let outcome: { value?: unknown; issues?: readonly { message: string; path?: readonly unknown[] }[] };
   try {
     outcome = await schema['~standard'].validate(value);
+    if (outcome.issues === undefined) return outcome.value;
   } catch (cause) {
-    throw new NevertwiceError('NT_BAD_MESSAGE', `the schema failed on the body: ${describeError(cause)}`, { cause });
+    throw unusable('the schema failed on the body', cause, value);
   }
-  const [issue] = outcome.issues ?? [];
-  if (issue === undefined) return outcome.value;
-  const path = (issue.path ?? []).map(step =>
-    String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step),
-  );
-  throw new NevertwiceError(
-    'NT_BAD_MESSAGE',
-    `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}: ${issue.message.slice(0, 200)}`,
-  );
+  const [issue] = outcome.issues;
+  const path = (issue?.path ?? []).map(step => String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step));
+  const where = `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}`;
+  // Some schema libraries quote what they got.
+  const said = issue === undefined || quotesBody(issue.message, value) ? '' : `: ${issue.message.slice(0, 200)}`;
+  throw new NevertwiceError('NT_BAD_MESSAGE', where + said);
+}
+
+/** NT_BAD_MESSAGE for an error of the user's own code, whose text is only shown when it does not quote the body. */
+export function unusable(what: string, cause: unknown, body: unknown): NevertwiceError {
+  const text = describeError(cause);
+  const said = quotesBody(text, body) ? (cause instanceof Error ? cause.name : typeof cause) : text.slice(0, 200);
+  return new NevertwiceError('NT_BAD_MESSAGE', `${what}: ${said}`, { cause });
 }

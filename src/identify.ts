@@ -1,6 +1,6 @@
 import type { Entry, Refusal } from './entry.ts';
 import { describeError, NevertwiceError } from './errors.ts';
-import { LazyBody, validate } from './handlers.ts';
+import { LazyBody, unusable, validate } from './handlers.ts';
 import { encodeKey } from './identity/encoding.ts';
 import { fingerprintOf } from './identity/fingerprint.ts';
 import { checkedId } from './identity/identity.ts';
@@ -67,7 +67,14 @@ function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
 function fingerprintFor(path: Path, message: Message, body: unknown): string | undefined {
   const { fingerprint } = path.policy;
   if (fingerprint === false) return undefined;
-  return fingerprintOf(fingerprint === true ? body : fingerprint(message));
+  if (fingerprint === true) return fingerprintOf(body);
+  let part: unknown;
+  try {
+    part = fingerprint(message);
+  } catch (cause) {
+    throw unusable('the fingerprint function failed', cause, body);
+  }
+  return fingerprintOf(part);
 }
 
 function rawMessage(delivery: Delivery, lazy: LazyBody) {

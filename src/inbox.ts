@@ -2,6 +2,7 @@ import { bindStore } from './bind.ts';
 import type { BatchContext, ContextOf } from './context.ts';
 import { headersFrom } from './core/headers.ts';
 import type { Verdict } from './core/verdict.ts';
+import { conflictCause } from './decide.ts';
 import type { Batch, Entry } from './entry.ts';
 import { describeError, NevertwiceError } from './errors.ts';
 import { decodeJson, type Route } from './handlers.ts';
@@ -193,7 +194,7 @@ function outcomeOf(
       };
     case 'conflict':
       return verdict.deadLettered
-        ? { status: 'dead-lettered', reason: 'the same id was processed with another payload' }
+        ? { status: 'dead-lettered', reason: conflictCause(verdict).reason }
         : { status: 'duplicate', cause: 'conflict' };
     case 'dead-lettered':
       return { status: 'dead-lettered', reason: verdict.reason };

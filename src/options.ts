@@ -75,7 +75,7 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     transientRetries: whole('transientRetries', policy.transientRetries ?? 5, 1, 100),
     busyWaitMs: whole('busyWaitMs', policy.busyWaitMs ?? 30_000, 0, 86_400_000),
     leaseMs: whole('leaseMs', policy.leaseMs ?? Math.max(60_000, 2 * (policy.timeoutMs ?? 0)), 1, 86_400_000),
-    fingerprint: policy.fingerprint ?? true,
+    fingerprint: checkedFingerprint(policy.fingerprint ?? true),
     onConflict: oneOf('onConflict', policy.onConflict ?? 'dead-letter', ['dead-letter', 'warn', 'accept']),
     deadLetter: oneOf('deadLetter', policy.deadLetter ?? 'message', ['message', 'key']),
   };
@@ -86,6 +86,11 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     );
   }
   return resolved;
+}
+
+function checkedFingerprint(fingerprint: unknown): ResolvedPolicy['fingerprint'] {
+  if (typeof fingerprint === 'boolean' || typeof fingerprint === 'function') return fingerprint as ResolvedPolicy['fingerprint'];
+  throw new NevertwiceError('NT_CONFIG', 'fingerprint must be true, false or a function of the message');
 }
 
 /** The logical name of a consumer, checked. */
@@ -112,7 +117,7 @@ export function whole(name: string, value: unknown, min: number, max: number): n
   return value;
 }
 
-function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
+export function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
   if (!allowed.includes(value))
     throw new NevertwiceError('NT_CONFIG', `${name} must be ${allowed.map(a => `'${a}'`).join(' or ')}`);
   return value;

@@ -1,4 +1,5 @@
 import { byKey, planRuns } from './core/runs.ts';
+import { Deadline } from './deadline.ts';
 import type { ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
@@ -23,19 +24,30 @@ export class HandlerFailed extends Error {
   }
 }
 
+/** How handlers are embedded in what they share: a transaction, or a group of leases. */
 export interface Surroundings {
-  /** The context for one message, or for a run. */
+  /** The context for one message, or, without one, for a set. */
   context(signal: AbortSignal, entry: ReadyEntry | undefined): object;
   /** What `context.for(message)` gives in a set-based handler. */
   forMessage(entry: ReadyEntry): object;
-  /** Called when a handler must not go on: it overran its time, or the stop reached its deadline. */
-  cutOff(reason: unknown): void;
+  /** Called when handlers must not go on: one overran its time, or the stop reached its deadline. */
+  cutOff(reason: HandlerFailed): void;
   /** True when no further handler may start in this group. */
   full(): boolean;
-  /** Called before each message of a `handle` route, in order. */
+  /** Called before each message that is handled in order. */
   next?(): void;
-  /** Called after each message of a `handle` route, in order. */
+  /** Called after each message that is handled in order. */
   done?(entry: ReadyEntry, result: unknown): Promise<void>;
+}
+
+interface Group {
+  readonly path: Path;
+  readonly scope: Scope;
+  readonly around: Surroundings;
+  readonly deadline: Deadline<ReadyEntry>;
+  readonly results: Map<ReadyEntry, unknown>;
+  readonly rejected: Map<ReadyEntry, string>;
+  readonly cut: ReadyEntry[];
 }
 
 /** Runs the handlers of `entries`, in order, in runs of one type each. Throws HandlerFailed at the first failure. */
@@ -45,53 +57,46 @@ export async function runHandlers(
   entries: readonly ReadyEntry[],
   around: Surroundings,
 ): Promise<Handled> {
-  const results = new Map<ReadyEntry, unknown>();
-  const rejected = new Map<ReadyEntry, string>();
-  const cut: ReadyEntry[] = [];
-  for (const run of planRuns(entries)) {
-    if (scope.stopping.aborted) cut.push(...run.items);
-    else if (run.route.kind === 'handleBatch') await runSet(path, scope, run.items, around, results, rejected);
-    else if (path.overlap) await runOverlapping(path, scope, run.items, around, results);
-    else await runInOrder(path, scope, run.items, around, results, cut);
-  }
-  return { results, rejected, cut };
+  const deadline = new Deadline<ReadyEntry>(path.policy.timeoutMs, scope.abort, (reason, entry) => {
+    const failed = new HandlerFailed(reason, entry);
+    around.cutOff(failed);
+    return failed;
+  });
+  const group: Group = { path, scope, around, deadline, results: new Map(), rejected: new Map(), cut: [] };
+  await deadline.race(async () => {
+    for (const run of planRuns(entries)) {
+      if (scope.stopping.aborted) group.cut.push(...run.items);
+      else if (run.route.kind === 'handleBatch') await runSet(group, run.items);
+      else if (path.overlap) await runOverlapping(group, run.items);
+      else await runInOrder(group, run.items);
+    }
+  });
+  return group;
 }
 
-async function runInOrder(
-  path: Path,
-  scope: Scope,
-  items: readonly ReadyEntry[],
-  around: Surroundings,
-  results: Map<ReadyEntry, unknown>,
-  cut: ReadyEntry[],
-): Promise<void> {
+async function runInOrder(group: Group, items: readonly ReadyEntry[]): Promise<void> {
+  const { scope, around, results } = group;
   for (let i = 0; i < items.length; i++) {
     if (i > 0 && (scope.stopping.aborted || around.full())) {
-      cut.push(...items.slice(i));
+      group.cut.push(...items.slice(i));
       return;
     }
     const entry = items[i]!;
     around.next?.();
-    const result = await runOne(path, scope, entry, around);
+    const result = await runOne(group, entry);
     results.set(entry, result);
     if (around.done !== undefined) await around.done(entry, result);
   }
 }
 
 /** Distinct keys at once, the same key in order. All of them have ended when this returns or throws. */
-async function runOverlapping(
-  path: Path,
-  scope: Scope,
-  items: readonly ReadyEntry[],
-  around: Surroundings,
-  results: Map<ReadyEntry, unknown>,
-): Promise<void> {
+async function runOverlapping(group: Group, items: readonly ReadyEntry[]): Promise<void> {
   let failed: HandlerFailed | undefined;
   const chain = async (entries: readonly ReadyEntry[]) => {
     for (const entry of entries) {
       if (failed !== undefined) return;
       try {
-        results.set(entry, await runOne(path, scope, entry, around));
+        group.results.set(entry, await runOne(group, entry));
       } catch (error) {
         // The first in time is the likely cause; what fails after it fails because the transaction is gone.
         failed ??= error as HandlerFailed;
@@ -102,91 +107,45 @@ async function runOverlapping(
   if (failed !== undefined) throw failed;
 }
 
-async function runOne(path: Path, scope: Scope, entry: ReadyEntry, around: Surroundings): Promise<unknown> {
+async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<unknown> {
+  const stopClock = deadline.start(entry);
   try {
-    return await limited(
-      path.policy.timeoutMs,
-      scope.abort,
-      reason => around.cutOff(new HandlerFailed(reason, entry)),
-      signal => entry.route.handler(entry.message, around.context(signal, entry)),
-    );
+    return await entry.route.handler(entry.message, around.context(deadline.signal, entry));
   } catch (error) {
     throw new HandlerFailed(error, entry);
+  } finally {
+    stopClock();
   }
 }
 
-async function runSet(
-  path: Path,
-  scope: Scope,
-  items: readonly ReadyEntry[],
-  around: Surroundings,
-  results: Map<ReadyEntry, unknown>,
-  rejected: Map<ReadyEntry, string>,
-): Promise<void> {
+async function runSet({ around, deadline, results, rejected }: Group, items: readonly ReadyEntry[]): Promise<void> {
   const entryOf = new Map(items.map(entry => [entry.message, entry]));
   const own = (message: unknown): ReadyEntry => {
     const entry = entryOf.get(message as ReadyEntry['message']);
-    if (entry === undefined)
+    if (entry === undefined) {
       throw new NevertwiceError(
         'NT_CONFIG',
         'this message is not one of the batch; pass the object that the handler got',
       );
+    }
     return entry;
   };
-  const route = items[0]!.route;
+  const context = {
+    ...around.context(deadline.signal, undefined),
+    for: (message: unknown) => around.forMessage(own(message)),
+    reject: (message: unknown, reason: string) => void rejected.set(own(message), String(reason)),
+  };
   const blamed = items.length === 1 ? items[0] : undefined;
+  const stopClock = deadline.start(blamed);
   try {
-    await limited(
-      path.policy.timeoutMs,
-      scope.abort,
-      reason => around.cutOff(new HandlerFailed(reason, blamed)),
-      signal =>
-        route.handler(
-          items.map(entry => entry.message),
-          Object.defineProperties(around.context(signal, undefined), {
-            for: { value: (message: unknown) => around.forMessage(own(message)) },
-            reject: { value: (message: unknown, reason: string) => void rejected.set(own(message), String(reason)) },
-          }),
-        ),
+    await items[0]!.route.handler(
+      items.map(entry => entry.message),
+      context,
     );
   } catch (error) {
     throw new HandlerFailed(error, blamed);
+  } finally {
+    stopClock();
   }
   for (const entry of items) if (!rejected.has(entry)) results.set(entry, undefined);
-}
-
-/** Runs a handler under its time limit. On overrun it is told to stop, its handle is taken away, and this rejects. */
-async function limited<R>(
-  timeoutMs: number,
-  abort: AbortSignal,
-  cutOff: (reason: unknown) => void,
-  run: (signal: AbortSignal) => R | Promise<R>,
-): Promise<R> {
-  const controller = new AbortController();
-  const overrun = Promise.withResolvers<never>();
-  overrun.promise.catch(() => undefined);
-  const stop = (reason: unknown) => {
-    controller.abort(reason);
-    cutOff(reason);
-    overrun.reject(reason);
-  };
-  const timer = setTimeout(
-    () =>
-      stop(
-        new NevertwiceError(
-          'NT_HANDLER_TIMEOUT',
-          `the handler ran longer than timeoutMs (${timeoutMs} ms); its transaction was rolled back`,
-        ),
-      ),
-    timeoutMs,
-  );
-  const onAbort = () => stop(abort.reason);
-  abort.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (abort.aborted) throw abort.reason;
-    return await Promise.race([run(controller.signal), overrun.promise]);
-  } finally {
-    clearTimeout(timer);
-    abort.removeEventListener('abort', onAbort);
-  }
 }

@@ -6,7 +6,7 @@ export interface Given extends Partial<Omit<Delivery, 'headers' | 'body'>> {
   readonly id?: unknown;
   /** In whatever shape a client gives headers; instead of `id`. */
   readonly headers?: HeadersInput;
-  /** The body as a value; `value` gives it as bytes or text. */
+  /** The body as a value, `{}` unless told otherwise. Giving `value` instead, bytes or text, leaves it out. */
   readonly body?: unknown;
 }
 
@@ -61,7 +61,7 @@ function deliveryOf({ id, headers, body, ...rest }: Given, lane: string, i: numb
     key: undefined,
     type: undefined,
     time: undefined,
-    ...(rest.value === undefined ? { body: { value: body ?? {} } } : {}),
+    ...('value' in rest ? {} : { body: { value: body ?? {} } }),
     ...rest,
   };
 }

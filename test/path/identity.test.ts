@@ -197,8 +197,10 @@ const rows: readonly Row[] = [
 
 describe.each(allStores)('$name', ({ create }) => {
   let s: AnyStore;
+  let other: AnyStore['store'];
   beforeAll(async () => {
     s = await create();
+    other = s.another();
   });
   afterAll(() => s.drop());
 
@@ -210,16 +212,19 @@ describe.each(allStores)('$name', ({ create }) => {
     const { deliveries, reasons: _, ...identified } = row;
     const source = deliverySource(deliveries);
     const handled: string[] = [];
+    const wallet = await s.wallet();
     const consumer = createConsumer({
       ...identified,
       name,
       store: s.store,
       ...options,
-      handle: message => {
+      handle: async (message, context) => {
+        await wallet.credit(context, 500);
         handled.push(message.id);
       },
     });
     const summary = await consumer.run({ source });
+    expect(await wallet.balance()).toBe(500 * handled.length);
     return { outcomes: source.outcomes, handled, summary };
   }
 
@@ -237,7 +242,7 @@ describe.each(allStores)('$name', ({ create }) => {
       for (const [i, reason] of (row.reasons ?? []).entries()) expect(letters[i]!.reason).toMatch(reason);
 
       // Another process gets everything once more: nothing is handled, and no dead letter is added.
-      const again = await consume(row, name, { store: s.another() });
+      const again = await consume(row, name, { store: other });
       expect(again.outcomes).toEqual(row.expected.map(verdict => (verdict === P ? D : verdict)));
       expect(again.handled).toEqual([]);
       expect(await s.deadLetters(name)).toEqual(letters);
@@ -317,7 +322,7 @@ describe.each(allStores)('$name', ({ create }) => {
     await expect(start({ identity: header('x-event-id'), normalise: nfc })).rejects.toMatchObject(
       named('header:x-event-id\\|nfc'),
     );
-    const inbox = createInbox({ name, store: s.another() });
+    const inbox = createInbox({ name, store: other });
     await expect(inbox.process({ id: 'm1', body: {} }, () => undefined)).rejects.toMatchObject(named('given'));
     await start({ identity: header('x-event-id') });
   });

@@ -164,6 +164,12 @@ describe.each(Object.keys(clients))('locks on %s', client => {
     await using wallet = await walletOn(client);
     const value = (name: string) => Object.values(wallet.database.prepare(`PRAGMA ${name}`).all()[0] as object)[0];
     expect([value('busy_timeout'), value('synchronous')]).toEqual([0, 2]);
+    // One client lowers it by itself at the first transaction in WAL mode, unless it was set by name.
+    const another = clients[client]!(wallet.path);
+    another.exec('PRAGMA journal_mode = WAL');
+    await sqliteStore(another).ping();
+    expect(Object.values(another.prepare('PRAGMA synchronous').all()[0] as object)[0]).toBe(2);
+    another.close();
     wallet.database.exec('PRAGMA busy_timeout = 3000; PRAGMA synchronous = NORMAL');
     await sqliteStore(wallet.database).ping();
     expect([value('busy_timeout'), value('synchronous')]).toEqual([0, 2]);

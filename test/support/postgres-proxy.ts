@@ -14,6 +14,8 @@ export interface PostgresProxy {
   atNextCommit(fault: CommitFault): Promise<HeldCommit>;
   /** Half-open from now on: nothing passes either way, new connections included, and nothing is closed. */
   stall(): void;
+  /** The connections of now are half-open for good; new ones work. So it is when a firewall forgets what it knew. */
+  silence(): void;
   /** Ends `stall`: what waited passes. */
   resume(): void;
   close(): Promise<void>;
@@ -47,6 +49,7 @@ interface Armed {
 export async function postgresProxy(serverUrl: string): Promise<PostgresProxy> {
   const target = new URL(serverUrl);
   const links = new Set<Link>();
+  const all = new Set<Link>();
   const armed: Armed[] = [];
   let stalled = false;
   let opened = 0;
@@ -56,8 +59,12 @@ export async function postgresProxy(serverUrl: string): Promise<PostgresProxy> {
     const upstream = connect({ port: Number(target.port), host: target.hostname, allowHalfOpen: true });
     const link = new Link(client, upstream, armed);
     links.add(link);
+    all.add(link);
     if (stalled) link.stall();
-    link.whenClosed(() => links.delete(link));
+    link.whenClosed(() => {
+      links.delete(link);
+      all.delete(link);
+    });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -75,13 +82,17 @@ export async function postgresProxy(serverUrl: string): Promise<PostgresProxy> {
       stalled = true;
       for (const link of links) link.stall();
     },
+    silence() {
+      for (const link of links) link.stall();
+      links.clear();
+    },
     resume() {
       stalled = false;
       for (const link of links) link.resume();
     },
     async close() {
       server.close();
-      for (const link of links) link.destroy();
+      for (const link of all) link.destroy();
       await once(server, 'close');
     },
   };

@@ -103,15 +103,22 @@ async function runConsumer(
     summary = await consumer.run({ source, signal: stopping.signal, ...store });
   } catch (error) {
     const done = inWords(consumer.summary);
-    if (Object.values(consumer.summary).some(count => count > 0)) output.note(`before the error: ${done}`);
+    if (!isNothing(consumer.summary)) output.note(`before the error: ${done}`);
     throw error;
   } finally {
     progress?.stop();
     await stopping.finished();
   }
   for (const line of waitingLines(source)) output.note(line);
+  if (source.capabilities.finite && stopping.exitCode === undefined && isNothing(summary)) {
+    output.note(`note: nothing new in ${source.name}; how far a file has been done is kept in the store`);
+  }
   output.result(json ? JSON.stringify(summary) : inWords(summary));
   return stopping.exitCode ?? EXIT.done;
+}
+
+function isNothing(summary: Summary): boolean {
+  return Object.values(summary).every(count => count === 0);
 }
 
 function inWords({ processed, duplicates, conflicts, deadLetters, failed }: Summary): string {

@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { asBuffer, isBytes } from '../../core/bytes.ts';
 import { NevertwiceError } from '../../errors.ts';
@@ -5,6 +6,8 @@ import { WaitList } from '../wait-list.ts';
 
 /** Where the lines come from, as chunks of bytes. */
 export interface ByteSource {
+  /** Bytes in all, as far as they are there by now; undefined for a stream, which does not know. */
+  readonly size: number | undefined;
   /**
    * The next chunk, valid until the next call; undefined at the end. `later` when nothing is there and the caller does
    * not want to wait, or `signal` aborted while it did.
@@ -31,6 +34,10 @@ export class FileBytes implements ByteSource {
     this.#offset = offset;
   }
 
+  get size(): number {
+    return fstatSync(this.handle.fd).size;
+  }
+
   async read(): Promise<Buffer | undefined> {
     try {
       const { bytesRead } = await this.handle.read(this.#chunk, 0, CHUNK_BYTES, this.#offset);
@@ -48,6 +55,7 @@ export class FileBytes implements ByteSource {
 
 /** A stream that somebody else writes at their own pace: a pipe, standard input. */
 export class StreamBytes implements ByteSource {
+  readonly size = undefined;
   readonly #name: string;
   readonly #stream: NodeJS.ReadableStream;
   readonly #release: () => void;

@@ -1,6 +1,6 @@
 import { NevertwiceError } from '../../errors.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import type { Lane, ReceiveOptions, Source } from '../../ports/source.ts';
+import type { Lag, Lane, ReceiveOptions, Source } from '../../ports/source.ts';
 import { FileBytes } from './bytes.ts';
 import { checkInput, type Input, inputsFrom, type JsonlInput, openFile, openStream } from './input.ts';
 import { JsonlLane, type WaitingLine } from './lane.ts';
@@ -65,6 +65,7 @@ export function jsonlSource(input: JsonlInput, options: JsonlOptions = {}): Json
   };
   const inputs = inputsFrom(input);
   const waiting: WaitingLine[] = [];
+  let lanes: JsonlLane[] = [];
   return {
     name: `jsonl ${inputs.length === 1 ? inputs[0]!.name : `${inputs.length} files`}`,
     capabilities: { retryLater: false, finite: true },
@@ -72,10 +73,29 @@ export function jsonlSource(input: JsonlInput, options: JsonlOptions = {}): Json
     receive: run => ({
       [Symbol.asyncIterator]: () => {
         waiting.length = 0;
-        return reading(inputs, settings, run, line => waiting.push(line));
+        lanes = [];
+        return reading(inputs, settings, run, { line: line => waiting.push(line), lane: lane => lanes.push(lane) });
       },
     }),
+    lag: () => lagOf(inputs, lanes),
   };
+}
+
+/** Of all inputs together; undefined before all are open, and when one of them is a stream. */
+function lagOf(inputs: readonly Input[], lanes: readonly JsonlLane[]): Lag | undefined {
+  if (lanes.length < inputs.length) return undefined;
+  let amount = 0;
+  for (const { lag } of lanes) {
+    if (lag === undefined) return undefined;
+    amount += lag;
+  }
+  return { amount, unit: 'bytes' };
+}
+
+/** What a run tells of itself. */
+interface Seen {
+  lane(lane: JsonlLane): void;
+  line(waiting: WaitingLine): void;
 }
 
 // Not a generator: that could only close its files when it ends, and it ends with the last lane that it yields.
@@ -83,7 +103,7 @@ function reading(
   inputs: readonly Input[],
   settings: Required<JsonlOptions>,
   run: ReceiveOptions,
-  onWaiting: (line: WaitingLine) => void,
+  seen: Seen,
 ): AsyncIterator<Lane> {
   const left = [...inputs];
   const opened: { input: Input; lane: JsonlLane }[] = [];
@@ -93,8 +113,9 @@ function reading(
       if (opened.length === 0) for (const input of left) await checkInput(input);
       const input = run.signal.aborted ? undefined : left.shift();
       if (input === undefined) return { done: true, value: undefined };
-      const lane = await openLane(input, settings, run, onWaiting);
+      const lane = await openLane(input, settings, run, line => seen.line(line));
       opened.push({ input, lane });
+      seen.lane(lane);
       return { done: false, value: lane };
     },
     async return() {

@@ -54,6 +54,13 @@ export class JsonlLane implements Lane {
     return this.#revocation.signal;
   }
 
+  /** Bytes of lines that are not settled; undefined for a stream. 0 once the lane has ended. */
+  get lag(): number | undefined {
+    if (this.revoked.aborted) return 0;
+    const { size } = this.#options.bytes;
+    return size === undefined ? undefined : Math.max(0, size - this.#done().offset);
+  }
+
   async receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]> {
     const { bytes, lines } = this.#options;
     const deliveries: Delivery[] = [];

@@ -10,6 +10,8 @@ export interface OpenTransaction<Tx> {
   readonly guard: TransactionGuard;
   /** Our own statements; they pass by the guard. */
   query(statement: Statement): Promise<readonly Row[]>;
+  /** For clients that must be told of savepoints themselves; undefined where SAVEPOINT is a statement like any other. */
+  readonly savepoint?: (<R>(work: () => Promise<R>) => Promise<R>) | undefined;
   /**
    * Ends the transaction while `work` still runs: the handle is dead at once, the statement that runs on the server is
    * cancelled, and `transaction` rejects with `reason` after the rollback, whether or not `work` ever settles.

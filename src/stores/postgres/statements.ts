@@ -16,7 +16,7 @@ export interface Statements {
   claim(
     consumer: number,
     keys: readonly string[],
-    fingerprints: readonly (string | undefined)[] | undefined,
+    fingerprints: readonly (string | undefined)[],
     bounds: Bounds,
   ): Statement;
   lookup(consumer: number, keys: readonly string[]): Statement;
@@ -35,6 +35,8 @@ export interface Bounds {
 export function statementsFor(t: Tables): Statements {
   const named = (text: string) => ({ text, name: statementName(text) });
 
+  // ORDER BY: batches that claim the same ids in different orders would deadlock each other.
+  //
   // One statement: the bound on waiting is set before the first insert can wait (the insert reads `g`), and the
   // caller's own bound is back when the statement ends, since the outer SELECT reads `a` to its end first. A second
   // statement for either would cost 25 µs a transaction. The idle limit is only set where the session has none.
@@ -45,7 +47,7 @@ export function statementsFor(t: Tables): Statements {
 a AS (
   INSERT INTO ${t.quoted.inbox} (consumer, key, fp)
   SELECT $1::int, decode(x, 'hex'), decode(f, 'hex')
-  FROM g, unnest(string_to_array($2, ','), string_to_array($3, ',')) AS u(x, f)
+  FROM g, unnest(string_to_array($2, ','), string_to_array($3, ',', '')) AS u(x, f)
   WHERE g.mine IS NOT NULL
   ORDER BY 2
   ON CONFLICT DO NOTHING
@@ -65,13 +67,14 @@ WHERE consumer = $1::int AND key = ANY (ARRAY(SELECT decode(x, 'hex') FROM unnes
 WHERE consumer = $1::int AND closed_at IS NULL
   AND key = ANY (ARRAY(SELECT convert_from(decode(x, 'hex'), 'UTF8') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
 
-  // The letters travel as one JSON text; bytes inside are hex. A copy that is already open is brought up to date.
+  // The letters travel as one JSON text; bytes inside are hex. A copy that is already open is brought up to date. The
+  // parameter is text, since a client that sees a json one (postgres.js) would encode it a second time.
   const deadLetter = named(`INSERT INTO ${t.quoted.deadLetters}
   (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload)
 SELECT $1::int, decode(l->>'dedupe', 'hex'), l->>'messageId', l->>'kind', l->>'reason', (l->>'attempts')::int, l->>'lane',
        l->>'position', l->>'type', l->>'key', to_timestamp((l->>'time')::double precision / 1000.0), l->>'headers',
        decode(l->>'payload', 'hex')
-FROM json_array_elements($2::json) AS l
+FROM json_array_elements($2::text::json) AS l
 ORDER BY l->>'dedupe'
 ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL
 DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now()`);
@@ -82,7 +85,7 @@ DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = exclude
       values: [
         consumer,
         keys.join(','),
-        fingerprints === undefined ? null : joined(fingerprints),
+        joined(fingerprints),
         String(bounds.lockMs),
         String(bounds.idleMs),
       ],
@@ -94,8 +97,7 @@ DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = exclude
   };
 }
 
-// An absent fingerprint is the word NULL's stand-in: string_to_array keeps '' as an empty string, which decodes to zero
-// bytes; the reader treats zero bytes as absent. In practice all claims of a batch have one or none has.
+/** NULL when none has one, which is the usual case beside all having one; the statement reads an empty one as NULL. */
 function joined(fingerprints: readonly (string | undefined)[]): string | null {
   return fingerprints.every(f => f === undefined) ? null : fingerprints.map(f => f ?? '').join(',');
 }

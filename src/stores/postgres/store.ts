@@ -12,8 +12,9 @@ import type {
   TransactionOptions,
   Unit,
 } from '../../ports/store.ts';
-import type { Driver, OpenTransaction, Row } from './driver.ts';
+import type { Driver, OpenTransaction } from './driver.ts';
 import { migrationSql } from './migrations.ts';
+import { undoable } from './savepoints.ts';
 import { check, migrate, missing, register } from './setup.ts';
 import { type Statement, type Statements, statementsFor } from './statements.ts';
 import type { Tables } from './tables.ts';
@@ -92,34 +93,34 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     work: (unit: Unit<Tx>) => Promise<R>,
   ): Promise<R> {
     const open = this.#driver.join(tx);
-    let rows: readonly Row[] = [];
+    let claiming = claims.length > 0;
     try {
-      if (claims.length > 0) rows = await open.query(this.#claim(consumer, claims, undefined));
+      return await undoable(open, async () => {
+        const rows = claiming ? await open.query(this.#claim(consumer, claims, undefined)) : [];
+        claiming = false;
+        try {
+          const result = await work(new PostgresUnit(open, this.#statements, consumer, claims, rows));
+          open.guard.assertSeen();
+          return result;
+        } finally {
+          await open.guard.drained();
+        }
+      });
     } catch (error) {
-      throw claimError(error);
-    }
-    try {
-      return await work(new PostgresUnit(open, this.#statements, consumer, claims, rows));
+      throw claiming ? claimError(error) : error;
     } finally {
-      await open.guard.drained();
       open.guard.close();
     }
   }
 
   #claim(consumer: number, claims: readonly Claim[], budgetMs: number | undefined): Statement {
-    // Ids in byte order: batches that claim the same ids in different orders would deadlock each other.
-    const sorted = [...claims].sort((a, b) => (a.hex < b.hex ? -1 : 1));
-    const fingerprints = sorted[0]?.fingerprint === undefined ? undefined : sorted.map(c => c.fingerprint);
-    return this.#statements.claim(
-      consumer,
-      sorted.map(c => c.hex),
-      fingerprints,
-      {
-        lockMs: this.#settings.lockMs,
-        // Zero turns the limit off: in the caller's own transaction his own settings stand.
-        idleMs: budgetMs === undefined ? 0 : budgetMs + this.#settings.idleMarginMs,
-      },
-    );
+    const keys = claims.map(c => c.hex);
+    const fingerprints = claims.map(c => c.fingerprint);
+    return this.#statements.claim(consumer, keys, fingerprints, {
+      lockMs: this.#settings.lockMs,
+      // Zero turns the limit off: in the caller's own transaction his own settings stand.
+      idleMs: budgetMs === undefined ? 0 : budgetMs + this.#settings.idleMarginMs,
+    });
   }
 
   transaction<R>(work: (tx: Tx, sql: Sql) => Promise<R>): Promise<R> {
@@ -143,7 +144,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   async stats(): Promise<readonly Counts[]> {
     const t = this.#tables.quoted;
     try {
-      const rows = await this.#driver.query({
+      const count: Statement = {
         name: '',
         text: `SELECT c.name, i.n::text AS processed, d.n::text AS "deadLetters", (extract(epoch FROM i.oldest) * 1000)::text AS oldest,
   (extract(epoch FROM i.newest) * 1000)::text AS newest
@@ -152,7 +153,10 @@ LEFT JOIN LATERAL (SELECT count(*) AS n, min(at) AS oldest, max(at) AS newest FR
 LEFT JOIN LATERAL (SELECT count(*) AS n FROM ${t.deadLetters} WHERE consumer = c.id AND closed_at IS NULL) d ON true
 ORDER BY c.name`,
         values: [],
-      });
+      };
+      // In a transaction, where statements may take as long as they need: a large inbox is not counted in a moment.
+      const begin = { overlap: false, first: undefined };
+      const rows = await this.#driver.transaction(begin, open => open.query(count));
       return rows.map(row => ({
         consumer: row.name as string,
         processed: Number(row.processed),

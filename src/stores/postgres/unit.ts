@@ -1,9 +1,9 @@
 import { classifyFailure } from '../../core/failures.ts';
-import { NevertwiceError } from '../../errors.ts';
 import type { Sql } from '../../ports/sql.ts';
 import { type Answer, type Claim, Contended, type DeadLetter, type Unit } from '../../ports/store.ts';
 import { refuseUndefined, templateText } from '../sql/template.ts';
 import type { OpenTransaction, Row } from './driver.ts';
+import { Savepoints } from './savepoints.ts';
 import { type Statements, utf8Hex } from './statements.ts';
 
 const FRESH: Answer = { answer: 'fresh' };
@@ -16,6 +16,7 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
   readonly #statements: Statements;
   readonly #consumer: number;
   readonly #claims: readonly Claim[];
+  readonly #savepoints: Savepoints;
   #lookedUp: Promise<readonly Answer[]> | undefined;
 
   constructor(
@@ -30,6 +31,7 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     this.#consumer = consumer;
     this.#claims = claims;
     this.sql = sqlOn(open);
+    this.#savepoints = new Savepoints(open);
     const inserted = freshKeys(first);
     this.fresh = claims.map(claim => inserted.has(claim.hex));
   }
@@ -64,8 +66,9 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
   }
 
   async unclaim(indexes: readonly number[]): Promise<void> {
-    if (indexes.length === 0) return;
-    const keys = indexes.map(i => this.#claims[i]!.hex).sort();
+    // A row that was there before says that the message is done; it is not this transaction's to take away.
+    const keys = indexes.filter(i => this.fresh[i]).map(i => this.#claims[i]!.hex);
+    if (keys.length === 0) return;
     await this.#open.query(this.#statements.unclaim(this.#consumer, keys));
   }
 
@@ -86,22 +89,8 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     return new Set(keys.filter(key => hex.has(utf8Hex(readable(key) ?? ''))));
   }
 
-  async savepoint<R>(work: () => Promise<R>): Promise<R> {
-    const name = `nt_savepoint_${this.#open.guard.savepoints + 1}`;
-    await this.#control(`SAVEPOINT ${name}`);
-    let result: R;
-    try {
-      result = await work();
-    } catch (error) {
-      await this.#control(`ROLLBACK TO SAVEPOINT ${name}`);
-      throw error;
-    }
-    await this.#control(`RELEASE SAVEPOINT ${name}`);
-    return result;
-  }
-
-  async #control(text: string): Promise<void> {
-    await this.#open.guard.track(text, () => this.#open.query({ text, name: '', values: [] }));
+  savepoint<R>(work: () => Promise<R>): Promise<R> {
+    return this.#savepoints.run(work);
   }
 
   nextMessage(): void {
@@ -129,10 +118,15 @@ function answerFrom(claim: Claim, row: Row | undefined): Answer {
 }
 
 export function sqlOn<Tx>(open: OpenTransaction<Tx>): Sql {
-  return (async (strings: TemplateStringsArray, ...values: unknown[]) => {
-    const { text, name } = templateText(strings, 'numbered');
-    refuseUndefined(values, text);
-    return open.guard.track(text, () => open.query({ text, name, values: values as (string | number | null)[] }));
+  // No `async` function: the promise it made around this one would end the process when a failed statement is not awaited.
+  return ((strings: TemplateStringsArray, ...values: unknown[]) => {
+    try {
+      const { text, name } = templateText(strings, 'numbered');
+      refuseUndefined(values, text);
+      return open.guard.track(text, () => open.query({ text, name, values: values as (string | number | null)[] }));
+    } catch (error) {
+      return open.guard.refuse(error);
+    }
   }) as Sql;
 }
 
@@ -162,11 +156,4 @@ function lettersJson(letters: readonly DeadLetter[]): string {
 /** A claim that waited out its bound has cost the transaction; that is an answer, not a failure. */
 export function claimError(error: unknown): unknown {
   return classifyFailure(error) === 'contended' ? new Contended(error) : error;
-}
-
-export function requireConsumerId(rows: readonly Row[]): number {
-  const id = rows[0]?.id;
-  if (typeof id !== 'number')
-    throw new NevertwiceError('NT_SCHEMA', 'the consumers table has no integer id; run nevertwice migrate');
-  return id;
 }

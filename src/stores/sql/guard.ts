@@ -1,5 +1,6 @@
 import { failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
+import { FailedStatement } from './failed-statement.ts';
 import { type StatementKind, savepointName, statementKinds, statementSummary } from './statements.ts';
 
 /**
@@ -29,6 +30,7 @@ export class TransactionGuard {
   #used = 0;
   #savepoints = 0;
   readonly #ownSavepoints = new Set<string>();
+  readonly #refused: FailedStatement[] = [];
 
   constructor(options: { overlap: boolean }) {
     this.#overlap = options.overlap;
@@ -111,7 +113,7 @@ export class TransactionGuard {
       this.admit(text);
     } catch (error) {
       // As a rejection: whoever calls a client's `query` looks for its errors there.
-      return Promise.reject(error);
+      return this.refuse(error);
     }
     this.#inFlight++;
     const promise = new Promise<R>((resolve, reject) => {
@@ -122,6 +124,39 @@ export class TransactionGuard {
       error => this.#ended({ error }, text),
     );
     return promise;
+  }
+
+  /** A statement that never reached the database. When nobody looks at the promise, `assertSeen` throws. */
+  refuse(error: unknown): Promise<never> {
+    // Nothing is left to roll back once the transaction has ended, so only the caller's own `await` can tell.
+    if (this.isClosed) return Promise.reject(error);
+    const refused = new FailedStatement(error);
+    this.#refused.push(refused);
+    return refused;
+  }
+
+  /** Throws NT_TX_ABORTED when a refused statement was never awaited: its effect is missing, and nobody knows. */
+  assertSeen(): void {
+    const unseen = this.#refused.find(refused => !refused.seen);
+    if (unseen === undefined) return;
+    throw new NevertwiceError(
+      'NT_TX_ABORTED',
+      'a statement was refused and its promise was never awaited, so everything was rolled back; await every statement',
+      { cause: unseen.error },
+    );
+  }
+
+  /** Remembers how an admitted statement ends, for clients that wait for their statements themselves. */
+  watch(text: string, outcome: PromiseLike<unknown>): void {
+    outcome.then(
+      () => this.undone(),
+      error => this.#failed(error, text),
+    );
+  }
+
+  /** The database takes statements again: a rollback to a savepoint has undone what had failed. */
+  undone(): void {
+    this.#firstFailure = undefined;
   }
 
   /** Runs an admitted synchronous statement. */

@@ -8,7 +8,7 @@ import type { SqliteDatabase } from './database.ts';
 import { primaryCode, SQLITE_CANTOPEN, storeError } from './errors.ts';
 import type { Settings } from './options.ts';
 
-const FULL = 2;
+const EXTRA = 3;
 
 /** Opens a file with node:sqlite, loaded only here: it prints a warning on Node 22, which users of other clients need not see. */
 export function openFile(store: string, path: string): DatabaseSync {
@@ -29,7 +29,9 @@ export function openFile(store: string, path: string): DatabaseSync {
  * Sets up a connection: never block the event loop over a lock, never lose an acked message at a power failure.
  *
  * WAL mode with the synchronous setting NORMAL, which some clients have as their default, does not wait for the disk at
- * COMMIT: the last transactions can be gone after a power failure although their messages were acked. So it is FULL here.
+ * COMMIT: the last transactions can be gone after a power failure although their messages were acked. So it is FULL here,
+ * and set also where it reads FULL already: better-sqlite3 says so until its first transaction and then lowers what was
+ * never set by name.
  */
 export async function connect(
   store: string,
@@ -43,7 +45,7 @@ export async function connect(
     await whenFree(store, settings, () => {
       if (options.wal) connection.exec('PRAGMA journal_mode = WAL');
       const [row] = connection.all<{ synchronous: number }>('PRAGMA synchronous');
-      if (Number(row?.synchronous) < FULL) connection.exec('PRAGMA synchronous = FULL');
+      if (Number(row?.synchronous) !== EXTRA) connection.exec('PRAGMA synchronous = FULL');
       return undefined;
     });
     return connection;

@@ -10,15 +10,15 @@ export interface Traffic {
 }
 
 /**
- * Makes a child process a member of `source`, until it leaves or ends; what it had not settled goes back to the broker
- * then, as when a real one notices that a connection is gone.
+ * Makes a child process a member of `source` until it ends; what it had not settled goes back to the broker then, as when
+ * a real one notices that a connection is gone.
  */
 export function serve(child: ChildProcess, source: Source, traffic: Traffic): void {
   const lanes: Lane[] = [];
   const calls = new Map<number, AbortController>();
   const tickets = new Map<number, Delivery>();
   const gone = new AbortController();
-  let tickets_given = 0;
+  let given = 0;
   let membership: AsyncIterator<Lane> | undefined;
 
   const tell = (message: FromBroker) => {
@@ -47,7 +47,7 @@ export function serve(child: ChildProcess, source: Source, traffic: Traffic): vo
   }
 
   function ticketFor(delivery: Delivery): Ticket {
-    const ticket = ++tickets_given;
+    const ticket = ++given;
     tickets.set(ticket, delivery);
     const { headers, ...rest } = delivery;
     return { ticket, delivery: rest, headers: listHeaders(headers) };
@@ -80,8 +80,6 @@ export function serve(child: ChildProcess, source: Source, traffic: Traffic): vo
         return calls.get(message.call)?.abort();
       case 'settle':
         return settle(message.call, message.lane, message.settled);
-      case 'leave':
-        return leave();
     }
   }
 

@@ -4,8 +4,16 @@ import type { Lane, Settlement, Source } from '../../../ports/source.ts';
 import { WaitList } from '../../../sources/wait-list.ts';
 import type { FromBroker, FromService, Ticket } from './wire.ts';
 
-/** The broker's end of this process, as a source like any other. Give the same signal to whoever consumes it. */
-export function bridgedSource(): { readonly source: Source; readonly stopped: AbortSignal } {
+/**
+ * The broker in the parent, as a source like any other.
+ *
+ * @param received is waited for whenever deliveries have come, before anybody else sees them
+ */
+export function bridgedSource(received: (deliveries: number) => Promise<void>): {
+  readonly source: Source;
+  /** Aborts when the broker says that everything is done. */
+  readonly stopped: AbortSignal;
+} {
   const stop = new AbortController();
   const arrived: Lane[] = [];
   const revocations: AbortController[] = [];
@@ -21,7 +29,10 @@ export function bridgedSource(): { readonly source: Source; readonly stopped: Ab
     changed.wakeAll();
   });
 
-  function ask(message: (call: number) => FromService): { readonly call: number; readonly answer: Promise<FromBroker> } {
+  function ask(message: (call: number) => FromService): {
+    readonly call: number;
+    readonly answer: Promise<FromBroker>;
+  } {
     const call = ++callsMade;
     const { promise, resolve } = Promise.withResolvers<FromBroker>();
     calls.set(call, answer => {
@@ -46,7 +57,9 @@ export function bridgedSource(): { readonly source: Source; readonly stopped: Ab
         signal.addEventListener('abort', cancel, { once: true });
         const message = await answer;
         signal.removeEventListener('abort', cancel);
-        return message.op === 'received' ? message.tickets.map(ticket => opened(ticket, tickets)) : [];
+        const deliveries = message.op === 'received' ? message.tickets.map(ticket => opened(ticket, tickets)) : [];
+        if (deliveries.length > 0) await received(deliveries.length);
+        return deliveries;
       },
       async settle(settlements) {
         const settled = settlements.map(one => ({ ticket: tickets.get(one.delivery)!, delayMs: delayOf(one) }));

@@ -21,8 +21,7 @@ export type FromService =
   | { readonly op: 'receive'; readonly call: number; readonly lane: number; readonly max: number }
   /** The answer to a `receive` is not wanted any more; it comes all the same, and soon. */
   | { readonly op: 'cancel'; readonly call: number }
-  | { readonly op: 'settle'; readonly call: number; readonly lane: number; readonly settled: readonly Settled[] }
-  | { readonly op: 'leave' };
+  | { readonly op: 'settle'; readonly call: number; readonly lane: number; readonly settled: readonly Settled[] };
 
 export type FromBroker =
   | { readonly op: 'lane'; readonly lane: number; readonly id: string }

@@ -3,6 +3,7 @@ import { NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
+import { ownError } from './own-statement.ts';
 
 /**
  * What it takes to run on any other PostgreSQL client or ORM: a few lines.
@@ -15,6 +16,13 @@ export interface Executor<Tx> {
   query(tx: Tx, text: string, values: readonly unknown[]): Promise<{ rows: readonly Record<string, unknown>[] }>;
   /** The handle for the handler, watched by `guard`: refuse and track what it sends. Without it the handle is passed as it is. */
   guarded?(tx: Tx, guard: HandleGuard): Tx;
+  /**
+   * For clients that must be told of savepoints: runs `work` in one, and undoes it when it rejects. Meanwhile `query` and
+   * the guarded handle must go through it. Without it SAVEPOINT is sent as a statement.
+   */
+  savepoint?<R>(tx: Tx, work: () => Promise<R>): Promise<R>;
+  /** Tells the server to stop what it runs for `tx`: the handler overran its time. Without it, it is waited for. */
+  cancel?(tx: Tx): void;
   /** True when statements sent without waiting travel together, so that overlapping handlers gain. */
   readonly pipelined?: boolean;
   /** Connections it may hold at once, when it knows. */
@@ -22,8 +30,11 @@ export interface Executor<Tx> {
   readonly name?: string;
 }
 
-/** What a handle wrapper calls: `track` for a statement that returns a promise, `admit` where there is none to follow. */
-export type HandleGuard = Pick<TransactionGuard, 'admit' | 'track' | 'assertOpen'>;
+/**
+ * What a handle wrapper calls: `track` for a statement that runs at once and must have ended before the commit; `admit`,
+ * and `watch` for its outcome, for one whose client sees to that.
+ */
+export type HandleGuard = Pick<TransactionGuard, 'admit' | 'track' | 'watch' | 'assertOpen'>;
 
 export class ExecutorDriver<Tx> implements Driver<Tx> {
   readonly name: string;
@@ -53,10 +64,12 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
         const open = this.#openOn(tx, guard, reason => {
           guard.close(reason);
           abandoned.reject(reason);
+          this.#executor.cancel?.(tx);
         });
         const first = begin.first === undefined ? [] : await open.query(begin.first);
         const result = await Promise.race([work(open, first), abandoned.promise]);
         await Promise.race([guard.drained(), abandoned.promise]);
+        guard.assertSeen();
         guard.close();
         await this.#assertAlive(tx, guard);
         committing = true;
@@ -74,7 +87,7 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     try {
       await this.#executor.query(tx, 'SELECT 1', []);
     } catch (error) {
-      throw classifyFailure(error) === 'outage' ? error : guard.abortedError();
+      throw classifyFailure(error) === 'outage' ? ownError(error) : guard.abortedError();
     }
   }
 
@@ -88,7 +101,14 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     return {
       tx: executor.guarded?.(tx, guard) ?? tx,
       guard,
-      query: async statement => (await executor.query(tx, statement.text, statement.values)).rows,
+      query: async statement => {
+        try {
+          return (await executor.query(tx, statement.text, statement.values)).rows;
+        } catch (error) {
+          throw ownError(error);
+        }
+      },
+      savepoint: executor.savepoint === undefined ? undefined : work => executor.savepoint!(tx, work),
       abandon,
     };
   }

