@@ -82,7 +82,11 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
     normalise: options.normalise,
     decode: options.decode ?? decodeJson,
     router: routerFor(options),
-    onUnknownType: oneOf('onUnknownType', (options as UnknownType).onUnknownType ?? 'dead-letter', ['dead-letter', 'ignore', 'refuse']),
+    onUnknownType: oneOf('onUnknownType', (options as UnknownType).onUnknownType ?? 'dead-letter', [
+      'dead-letter',
+      'ignore',
+      'refuse',
+    ]),
     overlap: options.overlap !== undefined && oneOf('overlap', options.overlap, ['by-key']) === 'by-key',
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,

@@ -115,7 +115,9 @@ export async function validate(schema: Schema<unknown>, value: unknown): Promise
     throw unusable('the schema failed on the body', cause, value);
   }
   const [issue] = outcome.issues;
-  const path = (issue?.path ?? []).map(step => String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step));
+  const path = (issue?.path ?? []).map(step =>
+    String(typeof step === 'object' && step !== null && 'key' in step ? step.key : step),
+  );
   const where = `the body is invalid at ${path.length === 0 ? 'its root' : path.join('.')}`;
   // Some schema libraries quote what they got.
   const said = issue === undefined || quotesBody(issue.message, value) ? '' : `: ${issue.message.slice(0, 200)}`;

@@ -89,7 +89,8 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
 }
 
 function checkedFingerprint(fingerprint: unknown): ResolvedPolicy['fingerprint'] {
-  if (typeof fingerprint === 'boolean' || typeof fingerprint === 'function') return fingerprint as ResolvedPolicy['fingerprint'];
+  if (typeof fingerprint === 'boolean' || typeof fingerprint === 'function')
+    return fingerprint as ResolvedPolicy['fingerprint'];
   throw new NevertwiceError('NT_CONFIG', 'fingerprint must be true, false or a function of the message');
 }
 

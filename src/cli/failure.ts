@@ -35,9 +35,12 @@ const ADVICE: ReadonlyMap<string | undefined, string> = new Map([
 ]);
 
 function inWords(error: NevertwiceError): string {
-  const code = failureCode(error.cause);
-  const advice = error.code === 'NT_STORE_DOWN' ? ADVICE.get(code) : undefined;
-  return [firstLine(error), ...(advice === undefined ? [] : [advice])].join('; ');
+  const text = firstLine(error);
+  if (error.code !== 'NT_STORE_DOWN' || !(error.cause instanceof Error)) return text;
+  // The server's own words say which user, database or address it was; they never hold a password.
+  const reason = error.cause.message === '' ? [] : [firstLine(error.cause)];
+  const advice = ADVICE.get(failureCode(error.cause));
+  return [[text, ...reason].join(': '), ...(advice === undefined ? [] : [advice])].join('; ');
 }
 
 function failure(text: string, exitCode: number): Failure {

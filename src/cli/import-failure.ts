@@ -19,10 +19,15 @@ export async function explainImport(error: unknown, loading: string): Promise<un
 
   const place = placeIn(error.stack ?? '') ?? (await placeInChild(loading));
   if (place === undefined) return error;
-  const decorator = (await lineAt(place)).trimStart().startsWith('@');
-  const what = decorator ? 'decorators are more than types to strip, so they need compiling first' : error.message;
-  const fix = decorator ? '; compile the module and run the result' : '';
-  return new CommandError(`${shown(place)}: ${what}${fix}`, { cause: error });
+  return new CommandError(`${shown(place)}: ${inWords(error.message, await lineAt(place))}`, { cause: error });
+}
+
+function inWords(message: string, line: string): string {
+  if (/^\s*@/.test(line)) {
+    return 'decorators are more than types to strip, so they need compiling first; compile the module and run the result';
+  }
+  if (/^\s*(import|export)\b.*\bfrom\b/.test(line)) return `${message}; if that is a type, write: import type`;
+  return `syntax error: ${message}`;
 }
 
 function explained(code: string | undefined, text: string, error: unknown, loading: string): string | undefined {

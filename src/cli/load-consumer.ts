@@ -32,6 +32,7 @@ export async function loadConsumer(path: string): Promise<Consumer> {
   try {
     exported = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   } catch (error) {
+    if (!(error instanceof Error)) throw new CommandError(`module ${path} threw ${String(error)} while it was loading`);
     throw await explainImport(error, loading);
   } finally {
     watching.deregister();

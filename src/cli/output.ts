@@ -35,7 +35,7 @@ export class Output {
   /** Takes the drawn lines away, so that whatever is written next stands in their place. */
   erase(): void {
     if (this.#drawn === 0) return;
-    process.stderr.write(`\x1b[${this.#drawn}A\x1b[0J`);
+    process.stderr.write(`\r\x1b[${this.#drawn}A\x1b[0J`);
     this.#drawn = 0;
   }
 

@@ -27,7 +27,7 @@ export function quotesBody(text: string, body: unknown): boolean {
 }
 
 function itemsOf(value: object): Iterable<unknown> {
-  return Symbol.iterator in value ? (value as Iterable<unknown>) : Object.values(value);
+  return Array.isArray(value) || value instanceof Map || value instanceof Set ? value : Object.values(value);
 }
 
 /** Whether `leaf` stands in `text` on its own: the 5 of `got 5`, not that of `at most 500`. */

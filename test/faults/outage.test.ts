@@ -57,7 +57,9 @@ async function eachOnce(messages: number): Promise<void> {
 }
 
 describe.each(['kill', 'shutdown'] as const)('C90: the server ends by %s under load', end => {
-  test('nothing is settled or received meanwhile, one probe asks for all; then everything once, no attempt spent', async () => {
+  const title =
+    'nothing is settled or received meanwhile, one probe asks for all; then everything once, no attempt spent';
+  test(title, { timeout: 60_000 }, async () => {
     const attempts: number[] = [];
     const inHandler = new Set<string>();
     const gate = Promise.withResolvers<void>();

@@ -165,8 +165,26 @@ test('two files are two lanes with a position each', async () => {
   const ofB = await laneB!.receive(10, run.stop.signal);
   expect([idsOf(ofA), idsOf(ofB)]).toEqual([['a1', 'a2'], ['b1']]);
   await ack(laneA!, ofB[0]!, ofA[0]!); // a delivery of another lane settles nothing
+  await laneB!.settle([]);
   await run.close();
   expect(idsOf(await readAll(source, { positions }))).toEqual(['a2', 'b1']);
+});
+
+test('the lag is in bytes, from the first line that is not settled, over all files', async () => {
+  const a = setUp('lag-a.jsonl', line('a1') + line('a2'));
+  const b = setUp('lag-b.jsonl', line('b1'));
+  const source = jsonlSource([a.file, b.file]);
+  const bytes = line('a1').length;
+  expect(source.lag?.()).toBeUndefined();
+  const run = await open(source, 2);
+  const [laneA] = run.lanes;
+  const [a1, a2] = await laneA!.receive(10, run.stop.signal);
+  expect(source.lag?.()).toEqual({ amount: 3 * bytes, unit: 'bytes' });
+  await ack(laneA!, a2!);
+  expect(source.lag?.()).toEqual({ amount: 3 * bytes, unit: 'bytes' });
+  await ack(laneA!, a1!);
+  expect(source.lag?.()).toEqual({ amount: bytes, unit: 'bytes' });
+  await run.close();
 });
 
 test('a torn last line waits: no delivery, no error, and the position stays before it', async () => {

@@ -129,6 +129,16 @@ test('groups read on their own, each from the first message', async () => {
   expect(idsOf(await readAll(broker.source({ group: 'a', finite: true })))).toEqual([]);
 });
 
+test('the lag is what the group has not settled', async () => {
+  const source = filled(3).source();
+  expect(source.lag?.()).toBeUndefined();
+  const run = await open(source, 1);
+  const [lane] = run.lanes;
+  await ack(lane!, ...(await lane!.receive(2, signal)));
+  expect(source.lag?.()).toEqual({ amount: 1, unit: 'messages' });
+  await run.close();
+});
+
 test('the group is the consumer unless it is named', async () => {
   const broker = filled(1);
   await readAll(broker.source({ finite: true }));
@@ -229,20 +239,31 @@ test('rebalance gives every partition to another member, or a member its own one
 });
 
 test('a stopping member keeps its lanes until it has finished, and gets no new ones', async () => {
-  const broker = filled(2);
-  const one = await open(broker.source(), 1);
+  const broker = filled(4, 2);
+  const one = await open(broker.source(), 2);
   const [lane] = one.lanes;
   const [m0] = await lane!.receive(1, signal);
   one.stop.abort();
   expect(lane!.revoked.aborted).toBe(false);
   await ack(lane!, m0!);
-  expect(broker.pending('wallet')).toBe(1);
-  broker.rebalance();
+  expect(broker.pending('wallet')).toBe(3);
+  const two = await open(broker.source(), 2);
   expect(lane!.revoked.aborted).toBe(true);
-  const two = await open(broker.source(), 1);
-  expect(idsOf(await two.lanes[0]!.receive(1, signal))).toEqual(['m1']);
+  expect(two.lanes.map(({ id }) => id)).toEqual(['memory/0', 'memory/1']);
   await two.close();
   await one.close();
+});
+
+test('a finite source has no lane for a partition that holds nothing to do', async () => {
+  const broker = memoryBroker({ partitions: 3 });
+  broker.send({ id: 'm0', partition: 1 });
+  const run = broker.source({ finite: true }).receive({ signal, consumer: 'wallet', positions: keptPositions() });
+  const ids: string[] = [];
+  for await (const lane of run) {
+    ids.push(lane.id);
+    await ack(lane, ...(await lane.receive(1, signal)));
+  }
+  expect(ids).toEqual(['memory/1']);
 });
 
 test('retry-later comes exactly when it is due, while others go on, and over a rebalance', async () => {

@@ -109,8 +109,9 @@ async function runConsumer(
     progress?.stop();
     await stopping.finished();
   }
-  for (const line of waitingLines(source)) output.note(line);
-  if (source.capabilities.finite && stopping.exitCode === undefined && isNothing(summary)) {
+  const waiting = waitingLines(source);
+  for (const line of waiting) output.note(line);
+  if (source.capabilities.finite && stopping.exitCode === undefined && isNothing(summary) && waiting.length === 0) {
     output.note(`note: nothing new in ${source.name}; how far a file has been done is kept in the store`);
   }
   output.result(json ? JSON.stringify(summary) : inWords(summary));

@@ -4,12 +4,17 @@ import type { Group, Member } from './group.ts';
 
 /** The source port over a group: joins at the first `next()`, leaves at `return()`. */
 export function memberSource(capabilities: SourceCapabilities, groupOf: (consumer: string) => Group): Source {
+  let latest: Group | undefined;
   return {
     name: 'memory',
     capabilities,
     receive: options => ({
-      [Symbol.asyncIterator]: () => membership(capabilities, options, groupOf(options.consumer)),
+      [Symbol.asyncIterator]: () => {
+        latest = groupOf(options.consumer);
+        return membership(capabilities, options, latest);
+      },
     }),
+    lag: () => latest && { amount: latest.pending, unit: 'messages' },
   };
 }
 

@@ -1,4 +1,4 @@
-import { classifyFailure } from '../../../core/failures.ts';
+import { classifyFailure, failureCode } from '../../../core/failures.ts';
 import { NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
@@ -56,11 +56,10 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
-    let began = false;
+    let ours: { readonly error: unknown } | undefined;
     let committing = false;
-    try {
-      return await this.#executor.transaction(async tx => {
-        began = true;
+    const claimAndWork = async (tx: Tx): Promise<R> => {
+      try {
         const open = this.#openOn(tx, guard, reason => {
           guard.close(reason);
           abandoned.reject(reason);
@@ -74,10 +73,18 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
         await this.#assertAlive(tx, guard);
         committing = true;
         return result;
-      });
+      } catch (error) {
+        guard.close(error);
+        ours = { error };
+        throw error;
+      }
+    };
+    try {
+      return await this.#executor.transaction(claimAndWork);
     } catch (error) {
       guard.close(error);
-      throw failed(error, { began, committing });
+      // The first error counts: clients and ORMs wrap it, or trip over the rollback on a connection that is gone.
+      throw ours === undefined ? clientError(error, committing) : ours.error;
     }
   }
 
@@ -87,7 +94,7 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     try {
       await this.#executor.query(tx, 'SELECT 1', []);
     } catch (error) {
-      throw classifyFailure(error) === 'outage' ? ownError(error) : guard.abortedError();
+      throw failureCode(error) === '25P02' ? guard.abortedError() : ownError(error);
     }
   }
 
@@ -119,21 +126,19 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
         async tx => (await this.#executor.query(tx, statement.text, statement.values)).rows,
       );
     } catch (error) {
-      throw failed(error, { began: false, committing: false });
+      throw ownError(error);
     }
   }
 }
 
-function failed(error: unknown, at: { began: boolean; committing: boolean }): unknown {
+/** What the client itself says beside the work: it got no connection, lost it, or did not get through with COMMIT. */
+function clientError(error: unknown, committing: boolean): unknown {
   const failure = classifyFailure(error);
   // The server refused the commit by a code of its own: certainly rolled back. Anything else at this point is unknown.
-  if (at.committing && (failure === undefined || failure === 'outage')) {
+  if (committing && (failure === undefined || failure === 'outage')) {
     return new NevertwiceError('NT_COMMIT_UNKNOWN', 'the connection was lost before the server confirmed the commit', {
       cause: error,
     });
   }
-  if (!at.began && failure === 'outage') {
-    return new NevertwiceError('NT_STORE_DOWN', 'cannot reach PostgreSQL', { cause: error });
-  }
-  return error;
+  return ownError(error);
 }

@@ -48,9 +48,10 @@ export async function acquire(pool: PgPoolLike, timeoutMs: number): Promise<Chec
   } catch (error) {
     const code = failureCode(error);
     // A wrong password or database is no outage that passes by itself, but it must not burn attempts either.
+    // Without a code it is the pool's own time limit.
     throw new NevertwiceError(
       'NT_STORE_DOWN',
-      `cannot connect to PostgreSQL${code === undefined ? '' : ` (${code})`}`,
+      `cannot connect to PostgreSQL${code === undefined ? poolState(pool) : ` (${code})`}`,
       { cause: error },
     );
   } finally {
@@ -124,12 +125,17 @@ function keepAlive(client: PgClientLike): void {
     .catch(() => undefined);
 }
 
-export async function queryOn(client: PgClientLike, statement: Statement, prepare: boolean): Promise<readonly Row[]> {
-  const { text, name, values } = statement;
+/** Runs a statement; kept prepared on the server when it has a name and `generation`, which tells names apart, is given. */
+export async function queryOn(
+  client: PgClientLike,
+  statement: Statement,
+  generation: number | undefined,
+): Promise<readonly Row[]> {
+  const { text, name } = statement;
+  const values = statement.values as unknown[];
   if (values.length === 0) return (await client.query(text)).rows;
-  const config =
-    prepare && name !== '' ? { text, name, values: values as unknown[] } : { text, values: values as unknown[] };
-  return (await client.query(config)).rows;
+  if (generation === undefined || name === '') return (await client.query({ text, values })).rows;
+  return (await client.query({ text, values, name: generation === 0 ? name : `${name}_${generation}` })).rows;
 }
 
 // Parsing literals costs more than a round trip saves once a batch has dozens of ids.
@@ -142,7 +148,9 @@ const INLINE_LIMIT = 2_048;
 export function inlined(statement: Statement): string | undefined {
   if (statement.values.some(value => value !== null && !/^[0-9a-f,]*$/.test(String(value)))) return undefined;
   if (statement.values.reduce<number>((sum, value) => sum + String(value).length, 0) > INLINE_LIMIT) return undefined;
-  return statement.text.replace(/\$(\d+)/g, (_, n) => {
+  // Quoted names are passed over: a table may be called "a$1".
+  return statement.text.replace(/"(?:[^"]|"")*"|\$(\d+)/g, (all, n) => {
+    if (n === undefined) return all;
     const value = statement.values[Number(n) - 1];
     return value === null ? 'NULL' : `'${value}'`;
   });

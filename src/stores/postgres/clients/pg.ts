@@ -5,6 +5,7 @@ import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
+import { ownError } from './own-statement.ts';
 import { guardedClient } from './pg-handle.ts';
 import { succeedsWithin, within } from './reply.ts';
 
@@ -21,6 +22,11 @@ export interface PgDriverOptions<Tx> {
   readonly prepare: boolean;
 }
 
+/** feature_not_supported: "cached plan must not change result type". */
+const OUTDATED_PLAN = '0A000';
+/** Beside it: the prepared statement is not there (DEALLOCATE, a pooler) or is there already (a pooler). */
+const STALE: ReadonlySet<string> = new Set([OUTDATED_PLAN, '26000', '42P05']);
+
 /** The `pg` pool. With `pipeline: true` on it, BEGIN and the claim travel together and overlapping handlers do too. */
 export class PgDriver<Tx> implements Driver<Tx> {
   readonly name = 'pg';
@@ -29,6 +35,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
   readonly #pool: PgPoolLike;
   readonly #options: PgDriverOptions<Tx>;
   readonly #begin: string;
+  #generation = 0;
 
   constructor(pool: PgPoolLike, options: PgDriverOptions<Tx>) {
     this.#pool = pool;
@@ -58,19 +65,22 @@ export class PgDriver<Tx> implements Driver<Tx> {
     let result: R;
     try {
       const { replyTimeoutMs, lockMs } = this.#options;
-      first = await within(replyTimeoutMs + lockMs, this.#beginWith(connection.client, begin.first));
+      first = await within(replyTimeoutMs + lockMs, this.#beginWith(connection.client, begin.first)).catch(error => {
+        throw ownError(error);
+      });
       // Whichever settles first: a handler that never returns must not keep its transaction, and with it its claims.
       result = await Promise.race([work(open, first), abandoned.promise]);
       await within(replyTimeoutMs, guard.drained());
+      guard.assertSeen();
     } catch (error) {
       const wasAbandoned = guard.isClosed;
       guard.close(error);
       if (first === undefined && isNevertwiceError(error, 'NT_STORE_DOWN')) {
-        // Half-open: what did not answer BEGIN answers no ROLLBACK.
+        // What did not answer BEGIN answers no ROLLBACK, and a session on a former primary never writes again.
         connection.destroy();
         throw error;
       }
-      const answered = await this.#rollback(connection, guard, wasAbandoned);
+      const answered = await this.#rollback(connection, guard, wasAbandoned, this.#isStale(error));
       if (connection.lost !== undefined) throw lostConnection(connection.lost, error);
       throw answered ? error : silentConnection(error);
     }
@@ -81,6 +91,10 @@ export class PgDriver<Tx> implements Driver<Tx> {
     }
     await this.#commit(connection, guard);
     return result;
+  }
+
+  get #prepareAs(): number | undefined {
+    return this.#options.prepare ? this.#generation : undefined;
   }
 
   /** BEGIN and the claim in one round trip: pipelined, or as one text where the client cannot pipeline. */
@@ -96,7 +110,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
     if (first === undefined || client.pipeline !== true) await begun;
     const [, rows] = await Promise.all([
       begun,
-      first === undefined ? [] : queryOn(client, first, this.#options.prepare),
+      first === undefined ? [] : queryOn(client, first, this.#prepareAs),
     ]);
     return rows;
   }
@@ -122,8 +136,21 @@ export class PgDriver<Tx> implements Driver<Tx> {
     if (reply.command !== 'COMMIT') throw guard.abortedError();
   }
 
+  /** True when the session's prepared statements are not what this process believes: nobody else must get them. */
+  #isStale(error: unknown): boolean {
+    const code = failureCode(error);
+    // A table that a statement reads has changed, so the plan is out of date in every session: prepare under new names.
+    if (code === OUTDATED_PLAN) this.#generation++;
+    return code !== undefined && STALE.has(code);
+  }
+
   /** False when the server did not answer. The transaction is over, or ends with its connection, either way. */
-  async #rollback(connection: CheckedOut, guard: TransactionGuard, abandoned: boolean): Promise<boolean> {
+  async #rollback(
+    connection: CheckedOut,
+    guard: TransactionGuard,
+    abandoned: boolean,
+    stale: boolean,
+  ): Promise<boolean> {
     if (connection.lost !== undefined) {
       connection.destroy();
       return false;
@@ -136,7 +163,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
       if (cancelled) await cancelBackend(this.#pool, connection.client, replyTimeoutMs);
       await within(replyTimeoutMs, Promise.all([guard.drained(), connection.client.query('ROLLBACK')]));
       // A cancel signal may still be on its way and would hit whoever got this connection next.
-      if (cancelled) connection.destroy();
+      if (cancelled || stale) connection.destroy();
       else connection.release();
       return true;
     } catch {
@@ -148,12 +175,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
 
   join(tx: Tx): OpenTransaction<Tx> {
     const guard = new TransactionGuard({ overlap: false });
-    const client = this.#options.unwrap(tx);
-    return { ...this.#openOn(client, guard, reason => guard.close(reason)), tx };
+    return this.#openOn(this.#options.unwrap(tx), guard, reason => guard.close(reason));
   }
 
   #openOn(client: PgClientLike, guard: TransactionGuard, abandon: (reason: unknown) => void): OpenTransaction<Tx> {
-    const { prepare, wrap } = this.#options;
+    const { wrap } = this.#options;
     let handle: { tx: Tx } | undefined;
     return {
       get tx() {
@@ -161,7 +187,13 @@ export class PgDriver<Tx> implements Driver<Tx> {
         return handle.tx;
       },
       guard,
-      query: statement => queryOn(client, statement, prepare),
+      query: async statement => {
+        try {
+          return await queryOn(client, statement, this.#prepareAs);
+        } catch (error) {
+          throw ownError(error);
+        }
+      },
       abandon,
     };
   }
@@ -169,7 +201,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
   async query(statement: Statement): Promise<readonly Row[]> {
     const connection = await acquire(this.#pool, this.#options.acquireTimeoutMs);
     try {
-      const rows = await within(this.#options.replyTimeoutMs, queryOn(connection.client, statement, false));
+      const rows = await within(this.#options.replyTimeoutMs, queryOn(connection.client, statement, undefined));
       connection.release();
       return rows;
     } catch (error) {
