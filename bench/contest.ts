@@ -50,6 +50,8 @@ export type Target = { readonly ratio: number } | { readonly atMost: number };
 export interface ContestOptions {
   /** Timed rounds. One more, untimed, comes first and warms up compiler and caches. */
   readonly rounds: number;
+  /** No further round begins after this long; one is timed in any case. Milliseconds, default no limit. */
+  readonly withinMs?: number;
   /** Told after every run that came out right. */
   readonly onChecked?: (contestant: string, round: number) => void;
 }
@@ -66,7 +68,9 @@ export async function contest(
   options: ContestOptions,
 ): Promise<ReadonlyMap<string, readonly Timing[]>> {
   const timings = new Map(contestants.map(({ id }) => [id, [] as Timing[]]));
+  const deadline = performance.now() + (options.withinMs ?? Number.POSITIVE_INFINITY);
   for (let round = 0; round <= options.rounds; round++) {
+    if (round > 1 && performance.now() > deadline) break;
     // There and back: whoever comes late in one round comes early in the next, so that a drift favours nobody.
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
       const timing = await timed(contestant);

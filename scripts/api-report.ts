@@ -50,13 +50,24 @@ export function compareReport(report: ApiReport): void {
   const committed = existsSync(path) ? readFileSync(path, 'utf8') : '';
   if (committed === report.text) return;
   const [before, after] = [committed.split('\n'), report.text.split('\n')];
-  const gone = before.filter(line => !after.includes(line)).map(line => `- ${line}`);
-  const added = after.filter(line => !before.includes(line)).map(line => `+ ${line}`);
+  const gone = linesOnlyIn(before, after).map(line => `- ${line}`);
+  const added = linesOnlyIn(after, before).map(line => `+ ${line}`);
   const shown = [...gone, ...added].slice(0, 40);
   const more = gone.length + added.length - shown.length;
   if (more > 0) shown.push(`… and ${more} lines more`);
   const advice = 'If this is meant, run `npm run api:update`, commit the report, and tell users in CHANGELOG.md.';
   throw new Wrong(committed === '' ? `${report.file} is missing. ${advice}` : `${shown.join('\n')}\n${advice}`);
+}
+
+/** The lines of `one` that `other` does not have, or has fewer times. */
+function linesOnlyIn(one: readonly string[], other: readonly string[]): string[] {
+  const left = new Map<string, number>();
+  for (const line of other) left.set(line, (left.get(line) ?? 0) + 1);
+  return one.filter(line => {
+    const times = left.get(line) ?? 0;
+    left.set(line, times - 1);
+    return times <= 0;
+  });
 }
 
 export function writeReport(report: ApiReport): void {

@@ -57,9 +57,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
   const settings = resolveConsumer(options as ConsumerOptions<any, any, any, any>);
   const counts: Summary = { processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 };
   const inWork = new Set<Batch>();
-  let running:
-    | { readonly done: Promise<Summary>; readonly stop: AbortController; readonly cutOff: AbortController }
-    | undefined;
+  let running: Running | undefined;
 
   async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
     const store = required(run.store ?? options.store, 'store');
@@ -130,15 +128,15 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         run.signal?.removeEventListener('abort', onAbort);
         running = undefined;
       });
-      running = { done, stop, cutOff };
+      running = { done, stop, cutOff, abandoned: [] };
       return done;
     },
     async stop({ withinMs } = {}) {
       if (running === undefined) return { abandoned: [] };
-      const { done, stop, cutOff } = running;
+      const { done, stop, cutOff, abandoned } = running;
       stop.abort();
-      const abandoned: string[] = [];
       const atDeadline = () => {
+        if (cutOff.signal.aborted) return;
         abandoned.push(
           ...[...inWork].flatMap(batch => undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? '')),
         );
@@ -156,9 +154,17 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         () => undefined,
       );
       clearTimeout(timer);
-      return { abandoned };
+      return { abandoned: [...abandoned] };
     },
   };
+}
+
+interface Running {
+  readonly done: Promise<Summary>;
+  readonly stop: AbortController;
+  readonly cutOff: AbortController;
+  /** Filled at the first deadline that passes; the answer to every `stop()` of this run. */
+  readonly abandoned: string[];
 }
 
 function required<T>(value: T | undefined, what: string): T {

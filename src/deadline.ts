@@ -10,6 +10,7 @@ export class Deadline<E> {
   readonly #abort: AbortSignal;
   readonly #cutOff: (reason: unknown, item: E | undefined) => void;
   readonly #controller = new AbortController();
+  readonly #clocks = new Set<NodeJS.Timeout>();
   readonly #over = Promise.withResolvers<never>();
   readonly #onAbort = () => this.#end(this.#abort.reason, undefined);
 
@@ -26,10 +27,18 @@ export class Deadline<E> {
     return this.#controller.signal;
   }
 
-  /** Starts the clock of one handler; the result stops it. */
+  /**
+   * Starts the clock of one handler; the result stops it. Throws once the group was cut off: a handler that returned
+   * late must not be followed by the next one, which somebody else may have started by now.
+   */
   start(item: E | undefined): () => void {
-    const timer = setTimeout(() => this.#end(this.#overrun(), item), this.#timeoutMs);
-    return () => clearTimeout(timer);
+    this.signal.throwIfAborted();
+    const clock = setTimeout(() => this.#end(this.#overrun(), item), this.#timeoutMs);
+    this.#clocks.add(clock);
+    return () => {
+      clearTimeout(clock);
+      this.#clocks.delete(clock);
+    };
   }
 
   /** The outcome of `work`, or a rejection with what `cutOff` returned, at once, even if `work` never settles. */
@@ -38,6 +47,8 @@ export class Deadline<E> {
       return await Promise.race([this.#over.promise, work()]);
     } finally {
       this.#abort.removeEventListener('abort', this.#onAbort);
+      // Of handlers that never end: a process that has stopped must not wait out their time.
+      for (const clock of this.#clocks) clearTimeout(clock);
     }
   }
 

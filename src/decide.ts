@@ -4,7 +4,7 @@ import { type Cause, deadLetterFor } from './dead-letter.ts';
 import type { Entry } from './entry.ts';
 import { isNevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
-import { type Answer, Contended, type TransactionalInbox } from './ports/store.ts';
+import { type Answer, type Claim, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
 
 type Conflict = { readonly stored: string; readonly offered: string };
 
@@ -34,18 +34,34 @@ export async function setAside(
 }
 
 async function decide(path: Path, inbox: TransactionalInbox<any>, entry: Entry, cause: Cause): Promise<void> {
-  const claims = entry.claim === undefined ? [] : [entry.claim];
-  const answer = await inbox.transaction(claims, { budgetMs: path.policy.timeoutMs, overlap: false }, async unit => {
-    const [current] = await unit.answers();
-    if (stands(cause, current)) {
-      if (unit.fresh[0]) await unit.unclaim([0]);
-      await unit.deadLetter([deadLetterFor(entry, cause)]);
-    } else if (current?.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
-      await unit.deadLetter([deadLetterFor(entry, conflictCause(current))]);
-    }
-    return current;
-  });
-  entry.verdict = stands(cause, answer) ? asideVerdict(path, entry, cause, answer) : verdictOf(path, entry, answer);
+  const options = { budgetMs: path.policy.timeoutMs, overlap: false };
+  const answer = await inbox.transaction(claimsOf(entry), options, unit => writeAside(path, unit, entry, cause));
+  entry.verdict = verdictAside(path, entry, cause, answer);
+}
+
+export function claimsOf(entry: Entry): readonly Claim[] {
+  return entry.claim === undefined ? [] : [entry.claim];
+}
+
+/** The inside of such a transaction, with the entry claimed. What it returns makes the verdict once that is committed. */
+export async function writeAside(
+  path: Path,
+  unit: Unit<unknown>,
+  entry: Entry,
+  cause: Cause,
+): Promise<Answer | undefined> {
+  const [answer] = await unit.answers();
+  if (stands(cause, answer)) {
+    if (unit.fresh[0]) await unit.unclaim([0]);
+    await unit.deadLetter([deadLetterFor(entry, cause)]);
+  } else if (answer?.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
+    await unit.deadLetter([deadLetterFor(entry, conflictCause(answer))]);
+  }
+  return answer;
+}
+
+export function verdictAside(path: Path, entry: Entry, cause: Cause, answer: Answer | undefined): Entry['verdict'] {
+  return stands(cause, answer) ? asideVerdict(path, entry, cause, answer) : verdictOf(path, entry, answer);
 }
 
 /** Without an id there is nothing to claim; a conflict stands while it is one; everything else while nobody did it. */

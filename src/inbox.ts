@@ -4,7 +4,7 @@ import { headersFrom } from './core/headers.ts';
 import type { Verdict } from './core/verdict.ts';
 import { conflictCause } from './decide.ts';
 import type { Batch, Entry } from './entry.ts';
-import { describeError, NevertwiceError } from './errors.ts';
+import { describeError, isNevertwiceError, NevertwiceError } from './errors.ts';
 import { decodeJson, type Route } from './handlers.ts';
 import { identify } from './identify.ts';
 import type { Normaliser } from './identity/identity.ts';
@@ -63,6 +63,12 @@ export interface InboxCalls<S extends Store> {
 
 export interface Inbox<S extends Store> extends InboxCalls<S> {
   /**
+   * Creates or checks the tables and registers this consumer. Every call does it by itself when it is the first; only
+   * before `within` it should be awaited once, since it needs a connection of its own: on SQLite it would wait for the
+   * very transaction that the caller holds, and so it would with a pool of one. Rejects like `consumer.run`.
+   */
+  open(): Promise<void>;
+  /**
    * Claims in a transaction that the caller has open: no retry, no commit; its outcomes hold once the caller commits, and
    * after a rejection he must roll back. Undefined for lease stores.
    */
@@ -106,17 +112,15 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     );
     return binding;
   };
-  const pathFor = async (route: Route): Promise<Path> => ({
-    ...base,
-    store: await bound(),
-    router: () => route,
-    counts: zero(),
-  });
+  const pathOn = (store: BoundStore, route: Route): Path => ({ ...base, store, router: () => route, counts: zero() });
 
-  const calls = (decideAll: (path: Path, batch: Batch) => Promise<void>): InboxCalls<S> => ({
+  const calls = (
+    bound: () => Promise<BoundStore>,
+    decideAll: (path: Path, batch: Batch) => Promise<void>,
+  ): InboxCalls<S> => ({
     async process(message, handler) {
       const batch = batchOf(name, [message]);
-      await decideAll(await pathFor({ kind: 'handle', handler, body: undefined }), batch);
+      await decideAll(pathOn(await bound(), { kind: 'handle', handler, body: undefined }), batch);
       const outcome = outcomeOf(batch.entries![0]!);
       if (outcome.status === 'rejected') throw outcome.error;
       return outcome as Outcome<any>;
@@ -125,7 +129,7 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
       if (messages.length === 0) return [];
       const batch = batchOf(name, messages);
       let failure: { readonly error: unknown } | undefined;
-      const path = await pathFor({ kind: 'handleBatch', handler, body: undefined });
+      const path = pathOn(await bound(), { kind: 'handleBatch', handler, body: undefined });
       await decideAll(path, batch).catch(error => {
         failure = { error };
       });
@@ -147,13 +151,21 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     // The failure stays with its entry, so that its neighbours in a batch are not held up by it.
     canRetryLater: () => true,
   };
+  const boundBeforehand = () =>
+    bound().catch(cause => {
+      if (!isNevertwiceError(cause, 'NT_STORE_DOWN')) throw cause;
+      const advice =
+        'the store could not be opened while your transaction is open; await inbox.open() once before you begin';
+      throw new NevertwiceError('NT_STORE_DOWN', advice, { cause });
+    });
   const within = (tx: unknown) =>
-    calls(async (path, batch) => {
+    calls(boundBeforehand, async (path, batch) => {
       batch.entries = await identify(path, batch.deliveries);
       await joinTransaction(path, scope, tx, batch.entries);
     });
   return {
-    ...calls((path, batch) => processBatch(path, scope, batch)),
+    ...calls(bound, (path, batch) => processBatch(path, scope, batch)),
+    open: async () => void (await bound()),
     within: (options.store.promise === 'exactly-once' ? within : undefined) as Inbox<S>['within'],
   };
 }

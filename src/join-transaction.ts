@@ -1,7 +1,7 @@
-import { type Claimed, handleClaimed, recordVerdicts } from './attempt.ts';
+import { handleClaimed, recordVerdicts } from './attempt.ts';
 import { splitFollowers } from './core/followers.ts';
 import { deadLetterFor } from './dead-letter.ts';
-import { conflictCause, verdictOf } from './decide.ts';
+import { claimsOf, conflictCause, verdictAside, verdictOf, writeAside } from './decide.ts';
 import { type Entry, isReady, type ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
@@ -10,52 +10,57 @@ import { HandlerFailed } from './run-handlers.ts';
 
 /**
  * Claim and handle in a transaction that the caller has open. Nothing is retried and nothing committed: the verdicts hold
- * once the caller commits. Dead letters (a refused id, a conflict) are written into the caller's transaction too.
- * Rejects with the handler's own error, or NT_BUSY: the caller must roll back.
+ * once the caller commits. Dead letters are written into the caller's transaction too. Rejects with the handler's own
+ * error, or NT_BUSY: the caller must roll back.
  */
 export async function joinTransaction(path: Path, scope: Scope, tx: unknown, entries: readonly Entry[]): Promise<void> {
   const inbox = path.store.inbox as TransactionalInbox<unknown>;
-  const { firsts, followersOf } = splitFollowers(entries.filter(isReady), entry => entry.claim.hex);
   try {
-    await inbox.within(
-      tx,
-      firsts.map(entry => entry.claim),
-      async unit => {
-        const done: Claimed = await handleClaimed(path, scope, firsts, unit);
-        const conflicts = recordVerdicts(path, firsts, done);
-        for (const [first, copies] of followersOf)
-          for (const copy of copies) copy.verdict = followerVerdict(path, first, copy);
-        const refused = entries.filter(entry => entry.refusal !== undefined);
-        const differing = [...followersOf.values()]
-          .flat()
-          .flatMap(copy => (copy.verdict?.verdict === 'conflict' ? { entry: copy, answer: copy.verdict } : []));
-        const setAside = path.policy.onConflict === 'dead-letter' ? [...conflicts, ...differing] : [];
-        await unit.deadLetter([
-          ...refused.map(entry => deadLetterFor(entry, entry.refusal!)),
-          ...setAside.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))),
-        ]);
-        for (const { entry, answer } of conflicts) entry.verdict = verdictOf(path, entry, answer);
-        for (const entry of refused) entry.verdict = { verdict: 'dead-lettered', ...entry.refusal! };
-      },
-    );
-  } catch (error) {
-    if (error instanceof Contended) {
-      throw new NevertwiceError(
-        'NT_BUSY',
-        'a live owner is working on one of these messages; roll back and do not ack',
-        { cause: error },
-      );
+    for (const entry of entries) if (entry.refusal !== undefined) await putAside(path, inbox, tx, entry);
+    let open: readonly ReadyEntry[] = entries.filter(isReady);
+    while (open.length > 0) {
+      const { firsts, followersOf } = splitFollowers(open, entry => entry.claim.hex);
+      await handle(path, inbox, scope, tx, firsts);
+      // As everywhere, a copy of what was not done is claimed anew, and one with another payload asks the store.
+      open = [...followersOf].flatMap(([first, copies]) => copies.filter(copy => !followed(first, copy)));
     }
+  } catch (error) {
+    if (error instanceof Contended) throw busy(error);
     throw error instanceof HandlerFailed ? error.error : error;
   }
 }
 
-function followerVerdict(path: Path, first: ReadyEntry, copy: ReadyEntry): Entry['verdict'] {
+async function putAside(path: Path, inbox: TransactionalInbox<unknown>, tx: unknown, entry: Entry): Promise<void> {
+  const cause = entry.refusal!;
+  const answer = await inbox.within(tx, claimsOf(entry), unit => writeAside(path, unit, entry, cause));
+  entry.verdict = verdictAside(path, entry, cause, answer);
+}
+
+async function handle(
+  path: Path,
+  inbox: TransactionalInbox<unknown>,
+  scope: Scope,
+  tx: unknown,
+  entries: readonly ReadyEntry[],
+): Promise<void> {
+  await inbox.within(tx, entries.flatMap(claimsOf), async unit => {
+    const done = await handleClaimed(path, scope, entries, unit);
+    const conflicts = recordVerdicts(path, entries, done);
+    await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))));
+    for (const { entry, answer } of conflicts) entry.verdict = verdictOf(path, entry, answer);
+  });
+  if (entries.some(entry => entry.verdict === undefined)) throw busy();
+}
+
+/** Gives a copy of what was just done its verdict; false when it has to be claimed itself. */
+function followed(first: ReadyEntry, copy: ReadyEntry): boolean {
   const [stored, offered] = [first.claim.fingerprint, copy.claim.fingerprint];
-  if (stored !== undefined && offered !== undefined && stored !== offered && path.policy.onConflict !== 'accept') {
-    return { verdict: 'conflict', stored, offered, deadLettered: path.policy.onConflict === 'dead-letter' };
-  }
-  return first.verdict?.verdict === 'processed'
-    ? { verdict: 'duplicate', cause: 'in-batch', at: undefined }
-    : first.verdict;
+  if (first.verdict?.verdict !== 'processed' || (stored !== undefined && stored !== offered)) return false;
+  copy.verdict = { verdict: 'duplicate', cause: 'in-batch', at: undefined };
+  return true;
+}
+
+function busy(cause?: unknown): NevertwiceError {
+  const text = 'a live owner is working on one of these messages; roll back and do not ack';
+  return new NevertwiceError('NT_BUSY', text, { cause });
 }

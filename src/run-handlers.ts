@@ -36,8 +36,8 @@ export interface Surroundings {
   full(): boolean;
   /** Called before each message that is handled in order. */
   next?(): void;
-  /** Called after each message that is handled in order. */
-  done?(entry: ReadyEntry, result: unknown): Promise<void>;
+  /** Called after each handler that is called in order, with what came of its messages. */
+  done?(results: readonly (readonly [ReadyEntry, unknown])[], rejected: ReadonlyMap<ReadyEntry, string>): Promise<void>;
 }
 
 interface Group {
@@ -74,6 +74,8 @@ export async function runHandlers(
   return group;
 }
 
+const NONE: ReadonlyMap<ReadyEntry, string> = new Map();
+
 async function runInOrder(group: Group, items: readonly ReadyEntry[]): Promise<void> {
   const { scope, around, results } = group;
   for (let i = 0; i < items.length; i++) {
@@ -85,7 +87,7 @@ async function runInOrder(group: Group, items: readonly ReadyEntry[]): Promise<v
     around.next?.();
     const result = await runOne(group, entry);
     results.set(entry, result);
-    if (around.done !== undefined) await around.done(entry, result);
+    if (around.done !== undefined) await around.done([[entry, result]], NONE);
   }
 }
 
@@ -118,7 +120,9 @@ async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<u
   }
 }
 
-async function runSet({ around, deadline, results, rejected }: Group, items: readonly ReadyEntry[]): Promise<void> {
+async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void> {
+  const { around, deadline } = group;
+  const rejected = new Map<ReadyEntry, string>();
   const entryOf = new Map(items.map(entry => [entry.message, entry]));
   const own = (message: unknown): ReadyEntry => {
     const entry = entryOf.get(message as ReadyEntry['message']);
@@ -147,5 +151,9 @@ async function runSet({ around, deadline, results, rejected }: Group, items: rea
   } finally {
     stopClock();
   }
-  for (const entry of items) if (!rejected.has(entry)) results.set(entry, undefined);
+  const results = items.filter(entry => !rejected.has(entry)).map(entry => [entry, undefined] as const);
+  for (const [entry] of results) group.results.set(entry, undefined);
+  for (const [entry, reason] of rejected) group.rejected.set(entry, reason);
+  // What ended after the time limit is still done; whether to set a message aside is for the one who has it now.
+  await around.done?.(results, deadline.signal.aborted ? NONE : rejected);
 }

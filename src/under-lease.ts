@@ -81,10 +81,6 @@ async function handleHeld(
     await reach(path, scope, 'handle', 'before', entries);
     const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held));
     await reach(path, scope, 'handle', 'after', entries);
-    for (const [entry, reason] of handled.rejected)
-      await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
-    const unrecorded = [...handled.results].filter(([entry]) => entry.verdict === undefined);
-    await complete(path, inbox, held, unrecorded);
     await release(handled.cut);
     work.pushFront(handled.cut);
   } catch (thrown) {
@@ -118,8 +114,14 @@ function surroundings(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntr
     cutOff: () => undefined,
     // Without renewal a lease must not run out while its message still waits for its turn.
     full: () => path.clock.monotonicMs() - since > path.policy.leaseMs - path.policy.timeoutMs,
-    // At once and one by one: what is done and not recorded is what a crash would double.
-    done: (entry, result) => complete(path, inbox, held, [[entry, result]]),
+    // At once and handler by handler: what is done and not recorded is what a crash, or the failure of another handler
+    // in the group, would double.
+    done: async (results, rejected) => {
+      await complete(path, inbox, held, results);
+      for (const [entry, reason] of rejected) {
+        await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
+      }
+    },
   };
 }
 
@@ -132,8 +134,9 @@ async function complete(
   if (done.length === 0) return;
   const recorded = await inbox.complete(done.map(([entry, result]) => ({ ...held.get(entry)!, result })));
   for (const [i, [entry, result]] of done.entries()) {
-    // Lost: another owner has the message now. It is not acked by us; claiming it again tells what became of it.
-    if (!recorded[i]) continue;
+    // Lost: another owner has the message now. It is not acked by us; claiming it again tells what became of it. And what
+    // a handler completed after its time limit may have been decided already.
+    if (!recorded[i] || entry.verdict !== undefined) continue;
     path.counts.processed++;
     entry.verdict = { verdict: 'processed', result };
   }

@@ -15,6 +15,9 @@ import * as sqliteSizes from './sqlite/sizes.ts';
 
 const ROUNDS = { full: 7, quick: 3 };
 
+// Of the quick run, so that a busy machine cuts rounds and not patience.
+const WITHIN_MS = { postgres: 22_000, sqlite: 7_000 };
+
 // Neighbours in this list are neighbours in time: rivals next to each other, the naive consumer in the middle.
 const onPostgres = (quick: boolean): readonly Shape<PostgresPlace>[] =>
   [single, inOrder, naive, overlap, batch].map(shape => shape(quick ? postgresSizes.QUICK : postgresSizes.FULL));
@@ -29,8 +32,8 @@ export const sqlSuite: Suite = {
   async run(options) {
     const { quick } = options;
     return [
-      ...(await run(options, onPostgres(quick), () => PostgresPlace.open())),
-      ...(await run(options, onSqlite(quick), async () => new SqlitePlace())),
+      ...(await run(options, onPostgres(quick), () => PostgresPlace.open(), WITHIN_MS.postgres)),
+      ...(await run(options, onSqlite(quick), async () => new SqlitePlace(), WITHIN_MS.sqlite)),
     ];
   },
 };
@@ -44,6 +47,7 @@ async function run<P extends Place>(
   { quick, wants, say }: BenchOptions,
   shapes: readonly Shape<P>[],
   open: () => Promise<P>,
+  quickMs: number,
 ): Promise<readonly Result[]> {
   const rows = shapes.flatMap(shape => shape.rows).filter(row => wants(row.id));
   if (rows.length === 0) return [];
@@ -52,11 +56,14 @@ async function run<P extends Place>(
   try {
     say(await place.facts());
     const contestants = shapes.flatMap(shape => shape.contestants(place)).filter(({ id }) => needed.has(id));
-    const rounds = quick ? ROUNDS.quick : ROUNDS.full;
     let checked = 0;
-    const rates = await contest(contestants, { rounds, onChecked: () => checked++ });
+    const timings = await contest(contestants, {
+      ...(quick ? { rounds: ROUNDS.quick, withinMs: quickMs } : { rounds: ROUNDS.full }),
+      onChecked: () => checked++,
+    });
+    const rounds = timings.values().next().value?.length;
     say(`all balances were right after each of ${checked} runs, in ${rounds} rounds and one to warm up`);
-    return resultsFor(rows, rates);
+    return resultsFor(rows, timings);
   } finally {
     await place.close();
   }

@@ -32,7 +32,7 @@ function parsedStrictly<O extends Options>(command: string, args: readonly strin
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code?.startsWith('ERR_PARSE_ARGS_') !== true) throw cause;
     // Node's own words go on with advice about dashes, which confuses more than it helps.
-    const what = message.split(/\. To specify|\n|\. Did you/, 1)[0];
+    const what = message.split(/\.? To specify|\.?\n|\. Did you/, 1)[0];
     throw new CommandError(`${what}; see nevertwice ${command} --help`, { cause });
   }
 }

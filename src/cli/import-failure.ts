@@ -19,14 +19,17 @@ export async function explainImport(error: unknown, loading: string): Promise<un
 
   const place = placeIn(error.stack ?? '') ?? (await placeInChild(loading));
   if (place === undefined) return error;
-  return new CommandError(`${shown(place)}: ${inWords(error.message, await lineAt(place))}`, { cause: error });
+  return new CommandError(`${shown(place)}: ${inWords(error.message, place.file, await lineAt(place))}`, {
+    cause: error,
+  });
 }
 
-function inWords(message: string, line: string): string {
+function inWords(message: string, file: string, line: string): string {
   if (/^\s*@/.test(line)) {
     return 'decorators are more than types to strip, so they need compiling first; compile the module and run the result';
   }
-  if (/^\s*(import|export)\b.*\bfrom\b/.test(line)) return `${message}; if that is a type, write: import type`;
+  if (/ts$/.test(file) && /^\s*(import|export)\b.*\bfrom\b/.test(line))
+    return `${message}; if that is a type, write: import type`;
   return `syntax error: ${message}`;
 }
 

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 
 const PACKAGE = new URL('../../', import.meta.url).href;
+/** The codes of `import` and of `require`. */
+const NOT_FOUND: ReadonlySet<string | undefined> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND']);
 let resolving = false;
 
 /**
@@ -24,7 +26,7 @@ export function resolveOwnPackage(): void {
       try {
         return next(specifier, context);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+        if (!NOT_FOUND.has((error as NodeJS.ErrnoException).code)) throw error;
         return { url: entry, shortCircuit: true };
       }
     },

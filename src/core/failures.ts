@@ -21,6 +21,7 @@ const POSTGRES: ReadonlyMap<string, Failure> = new Map<string, Failure>([
   ['F0000', 'outage'], // config_file_error
   ['58000', 'outage'], // system_error
   ['58030', 'outage'], // io_error
+  ['53400', 'handler'], // configuration_limit_exceeded: temp_file_limit, which one statement runs into again and again
 ]);
 // Classes: 08 connection exception, 53 insufficient resources (too many connections, disk full, out of memory).
 const POSTGRES_OUTAGE_CLASSES: ReadonlySet<string> = new Set(['08', '53']);
@@ -44,23 +45,15 @@ const NODE_OUTAGE: ReadonlySet<string> = new Set([
   'CONNECT_TIMEOUT',
 ]);
 
-// Primary result codes; an extended code keeps the primary one in its low byte.
-const SQLITE: ReadonlyMap<number, Failure> = new Map<number, Failure>([
-  [5, 'transient'], // BUSY, BUSY_RECOVERY, BUSY_SNAPSHOT
-  [6, 'transient'], // LOCKED
-  [8, 'outage'], // READONLY
-  [10, 'outage'], // IOERR
-  [13, 'outage'], // FULL
-  [14, 'outage'], // CANTOPEN
-  [23, 'outage'], // AUTH
-]);
-const SQLITE_NAMES: readonly (readonly [string, number])[] = [
-  ['SQLITE_BUSY', 5],
-  ['SQLITE_LOCKED', 6],
-  ['SQLITE_READONLY', 8],
-  ['SQLITE_IOERR', 10],
-  ['SQLITE_FULL', 13],
-  ['SQLITE_CANTOPEN', 14],
+// Primary result codes, and the names that other clients give instead. An extended code keeps the primary one in its low
+// byte, an extended name begins with the primary one: BUSY_SNAPSHOT is 517.
+const SQLITE: readonly { readonly code: number; readonly name: string; readonly failure: Failure }[] = [
+  { code: 5, name: 'SQLITE_BUSY', failure: 'transient' },
+  { code: 6, name: 'SQLITE_LOCKED', failure: 'transient' },
+  { code: 8, name: 'SQLITE_READONLY', failure: 'outage' },
+  { code: 10, name: 'SQLITE_IOERR', failure: 'outage' },
+  { code: 13, name: 'SQLITE_FULL', failure: 'outage' },
+  { code: 14, name: 'SQLITE_CANTOPEN', failure: 'outage' },
 ];
 
 // MySQL and MariaDB: deadlock, lock wait timeout.
@@ -94,19 +87,18 @@ export function failureCode(error: unknown): string | undefined {
 }
 
 function classifyOne(e: { code?: unknown; errcode?: unknown; errno?: unknown }): Failure | undefined {
-  if (typeof e.errcode === 'number') return SQLITE.get(e.errcode & 0xff) ?? 'handler';
-  if (typeof e.code !== 'string') return undefined;
-  if (e.code.startsWith('SQLITE_')) {
-    const named = SQLITE_NAMES.find(([name]) => e.code === name || (e.code as string).startsWith(`${name}_`));
-    return named === undefined ? 'handler' : SQLITE.get(named[1]);
+  const { errcode, code } = e;
+  if (typeof errcode === 'number') return SQLITE.find(one => one.code === (errcode & 0xff))?.failure ?? 'handler';
+  if (typeof code !== 'string') return undefined;
+  if (code.startsWith('SQLITE_')) {
+    return SQLITE.find(({ name }) => code === name || code.startsWith(`${name}_`))?.failure ?? 'handler';
   }
-  if (NODE_OUTAGE.has(e.code)) return 'outage';
-  if (typeof e.errno === 'number' && e.code.startsWith('ER_')) return MYSQL.get(e.errno) ?? 'handler';
-  if (/^[0-9A-Z]{5}$/.test(e.code)) {
-    const known = POSTGRES.get(e.code);
-    if (known !== undefined) return known;
-    if (POSTGRES_OUTAGE_CLASSES.has(e.code.slice(0, 2))) return 'outage';
-    return /^[0-9]/.test(e.code) || e.code.startsWith('P0') || e.code.startsWith('XX') ? 'handler' : undefined;
-  }
-  return undefined;
+  if (NODE_OUTAGE.has(code)) return 'outage';
+  if (typeof e.errno === 'number' && code.startsWith('ER_')) return MYSQL.get(e.errno) ?? 'handler';
+  if (!/^[0-9A-Z]{5}$/.test(code)) return undefined;
+  const known = POSTGRES.get(code);
+  if (known !== undefined) return known;
+  if (POSTGRES_OUTAGE_CLASSES.has(code.slice(0, 2))) return 'outage';
+  // Classes begin with a digit but for these; the rest is an application's own code of five letters.
+  return /^(?:[0-9]|F0|HV|P0|XX)/.test(code) ? 'handler' : undefined;
 }

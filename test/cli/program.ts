@@ -11,6 +11,9 @@ export const MAIN: string = path('src/cli/main.ts');
 export const WALLET: string = path('examples/wallet/consumer.ts');
 export const PAYMENTS: string = path('examples/wallet/payments.jsonl');
 
+/** Stripping the types anew for each start would be most of the time of these tests. */
+const CACHE = path('.cache/compiled');
+
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -20,8 +23,8 @@ export interface Ended {
 
 export interface ProgramOptions {
   readonly cwd?: string;
-  /** Written to its standard input, which is closed then. Without it standard input is empty. */
-  readonly input?: string;
+  /** Written to its standard input, which is closed then; `open` leaves it to the test. Default: empty. */
+  readonly input?: string | { readonly open: true };
   /** Flags of Node.js itself. */
   readonly node?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
@@ -41,7 +44,7 @@ export function start(args: readonly string[], options: ProgramOptions = {}): Ru
   const { cwd, input = '', node = [], env = {}, main = MAIN } = options;
   const child = spawn(process.execPath, [...node, main, ...args], {
     cwd,
-    env: { ...process.env, NO_COLOR: '1', ...env },
+    env: { ...process.env, NO_COLOR: '1', NODE_COMPILE_CACHE: CACHE, ...env },
   });
   onTestFinished(() => void child.kill('SIGKILL'));
   const output = { stdout: '', stderr: '' };
@@ -53,7 +56,7 @@ export function start(args: readonly string[], options: ProgramOptions = {}): Ru
   });
   // A program that does not read its input may be gone before all of it is written.
   child.stdin.on('error', () => undefined);
-  child.stdin.end(input);
+  if (typeof input === 'string') child.stdin.end(input);
   const ended = new Promise<Ended>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code, signal) => resolve({ code, signal, ...output }));

@@ -1,6 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
 import { freshDatabase } from '../support/postgres.ts';
-import { folderWith, nevertwice, PAYMENTS, WALLET } from './program.ts';
 import { walletSuite } from './run-wallet.ts';
 
 walletSuite('PostgreSQL', async () => {

@@ -1,4 +1,4 @@
-import { copyFile, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { KILLS, timeLimit } from '../support/counts.ts';
@@ -23,8 +23,8 @@ const LINES = 4_000;
 
 /** What `nevertwice run examples/wallet/consumer.ts` promises, on any database. */
 export function walletSuite(name: string, create: (folder: string) => Promise<WalletDatabase>): void {
-  const run = (database: WalletDatabase, input: string, cwd?: string) =>
-    nevertwice(['run', WALLET, '--input', input, '--store', database.url], cwd === undefined ? {} : { cwd });
+  const run = (database: WalletDatabase, input: string, cwd: string) =>
+    nevertwice(['run', WALLET, '--input', input, '--store', database.url], { cwd });
 
   test(`${name}: applies each payment once; again, under another name, or from a pipe it changes nothing more`, async () => {
     const folder = await folderWith();
@@ -40,6 +40,14 @@ export function walletSuite(name: string, create: (folder: string) => Promise<Wa
     await copyFile(PAYMENTS, copy);
     expect(await run(database, copy, folder)).toMatchObject({ code: 0, stdout: line(0, 100) });
 
+    const input = await readFile(PAYMENTS, 'utf8');
+    const piped = nevertwice(['run', WALLET, '--input', '-', '--store', database.url, '--json'], {
+      cwd: folder,
+      input,
+    });
+    const nothing = { processed: 0, duplicates: 100, conflicts: 0, deadLetters: 0, failed: 0 };
+    expect(JSON.parse((await piped).stdout)).toEqual(nothing);
+    expect(await database.balances()).toEqual(EXPECTED);
     await database.drop();
   }, 60_000);
 
@@ -77,4 +85,22 @@ export function walletSuite(name: string, create: (folder: string) => Promise<Wa
     },
     timeLimit(5_000),
   );
+
+  test(`C02: ${name}: two processes that read the same file at once share its payments`, async () => {
+    const folder = await folderWith();
+    const database = await create(folder);
+    const counts = async () => {
+      const { code, stdout } = await nevertwice(
+        ['run', WALLET, '--input', PAYMENTS, '--store', database.url, '--json'],
+        { cwd: folder },
+      );
+      expect(code).toBe(0);
+      return JSON.parse(stdout) as { processed: number; duplicates: number; failed: number };
+    };
+    const [one, other] = await Promise.all([counts(), counts()]);
+    expect(one.processed + other.processed).toBe(90);
+    expect(one.failed + other.failed).toBe(0);
+    expect(await database.balances()).toEqual(EXPECTED);
+    await database.drop();
+  }, 60_000);
 }

@@ -12,7 +12,9 @@ function tested(): ReadonlySet<string> {
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(file => join(root, folder, file)),
   );
   const texts = files.filter(file => file.endsWith('.ts')).map(file => readFileSync(file, 'utf8'));
-  const titles = texts.flatMap(text => text.match(/(?:test|it|describe|suite|check)\b[^\n]*\n?[^\n]*\n?[^\n]*['"`][^'"`\n]*\bC\d+[^\n]*/g) ?? []);
+  const titles = texts.flatMap(
+    text => text.match(/(?:test|it|describe|suite|check)\b[^\n]*\n?[^\n]*\n?[^\n]*['"`][^'"`\n]*\bC\d+[^\n]*/g) ?? [],
+  );
   return new Set(titles.flatMap(title => title.match(/\bC\d{2,3}\b/g) ?? []));
 }
 

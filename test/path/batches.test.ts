@@ -210,7 +210,7 @@ describe('PostgreSQL, overlapping handlers', () => {
         handle: async (_, { tx }) => {
           await tx.query(text).catch((error: unknown) => errors.push(error));
         },
-      } as never);
+      });
       await consumer.run({ source: memorySource(numbered(1)) });
       expect(errors).toEqual([expect.objectContaining({ code: 'NT_TX_FORBIDDEN' })]);
     },

@@ -8,7 +8,7 @@ const CONNECTIONS = 16;
 
 /** The consumer that people write first: a transaction a message, 16 at a time. It is right, and has no order. */
 export function naive(sizes: Sizes): Shape<PostgresPlace> {
-  const load = loadOf(sizes.perMessage);
+  const load = loadOf(sizes.naive);
   return {
     rows: [{ id: 'sql.pg.naive', what: 'naive: a transaction per message, 16 connections' }],
     contestants: place => [

@@ -10,7 +10,7 @@ import { claim, credit } from './statements.ts';
 
 /** One message a transaction, one after the other. The loop beside it does not deduplicate at all. */
 export function single(sizes: Sizes): Shape<PostgresPlace> {
-  const load = loadOf(sizes.perMessage);
+  const load = loadOf(sizes.single);
   return {
     rows: [
       { id: 'sql.pg.loop.single', what: 'hand-written, no deduplication' },

@@ -1,10 +1,11 @@
 /** Deliveries of one run, by how fast a shape is: long enough to time, short enough that rivals meet the same machine. */
 export interface Sizes {
-  readonly perMessage: number;
+  readonly single: number;
+  readonly naive: number;
   readonly inOrder: number;
   readonly overlap: number;
   readonly batch: number;
 }
 
-export const FULL: Sizes = { perMessage: 4_000, inOrder: 6_000, overlap: 20_000, batch: 60_000 };
-export const QUICK: Sizes = { perMessage: 1_000, inOrder: 2_000, overlap: 6_000, batch: 15_000 };
+export const FULL: Sizes = { single: 3_000, naive: 6_000, inOrder: 8_000, overlap: 30_000, batch: 60_000 };
+export const QUICK: Sizes = { single: 500, naive: 1_500, inOrder: 1_500, overlap: 6_000, batch: 20_000 };

@@ -33,7 +33,7 @@ export function consumers(sizes: Sizes): Shape<SqlitePlace> {
       },
     ],
     contestants: place => [
-      consumer(place, 'sql.sqlite.single', loadOf(sizes.perMessage), inOrder({ maxBatch: 1 })),
+      consumer(place, 'sql.sqlite.single', loadOf(sizes.single), inOrder({ maxBatch: 1 })),
       consumer(place, 'sql.sqlite.in-order', loadOf(sizes.batch), inOrder({ maxBatch: 500 })),
       consumer(place, 'sql.sqlite.batch', loadOf(sizes.batch), setBased),
     ],

@@ -12,7 +12,7 @@ export function loops(sizes: Sizes): Shape<SqlitePlace> {
       { id: 'sql.sqlite.loop.batch', what: 'hand-written, 500 per transaction' },
     ],
     contestants: place => [
-      loop(place, 'sql.sqlite.naive', loadOf(sizes.perMessage), lane => lane.map(message => [message])),
+      loop(place, 'sql.sqlite.naive', loadOf(sizes.single), lane => lane.map(message => [message])),
       loop(place, 'sql.sqlite.loop.batch', loadOf(sizes.batch), batchesOf),
     ],
   };

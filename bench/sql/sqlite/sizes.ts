@@ -1,8 +1,8 @@
 /** Deliveries of one run. */
 export interface Sizes {
-  readonly perMessage: number;
+  readonly single: number;
   readonly batch: number;
 }
 
-export const FULL: Sizes = { perMessage: 5_000, batch: 60_000 };
-export const QUICK: Sizes = { perMessage: 1_000, batch: 15_000 };
+export const FULL: Sizes = { single: 5_000, batch: 60_000 };
+export const QUICK: Sizes = { single: 1_000, batch: 20_000 };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parseCommand, wholeNumber } from '../arguments.ts';
 import { CommandError } from '../command-error.ts';
 import type { Command } from '../command-line.ts';
-import { CONTESTANTS, judge } from '../demo/judge.ts';
+import { CONTESTANTS, type Contestant, judge } from '../demo/judge.ts';
 import { asJson, heading, report, standings } from '../demo/report.ts';
 import { scheduleFor } from '../demo/schedule.ts';
 import { type Outcome, type Standing, trial } from '../demo/trial.ts';
@@ -35,53 +35,51 @@ It ends in a table of what each wallet should hold and holds, and of payments th
 
   --seed N     which payments and faults; default: another one every time, printed so that you can play it again
   --kills N    how often each service is killed; default ${KILLS}, from 2 to 1000
-  --json       { seed, kills, payments, consumers: [{ consumer, expectedCents, actualCents, wrongBalances, doubled, lost,
-               kills, deliveries, verdict: "right" | "wrong" }], proved }
+  --json       { seed, kills, payments, consumers, proved }, where each consumer is
+               { consumer, expectedCents, actualCents, wrongBalances, doubled, lost, kills, deliveries, verdict }
+               and its verdict is "right" or "wrong"
 
 Exit codes: 0 nevertwice was right to the cent and the three others were not; 3 otherwise, since the demo has then
 proved nothing, or found a bug; 1 a mistake in the command line; 130 and 143 stopped by SIGINT and SIGTERM.`;
 
-export const command: Command = {
-  help: HELP,
-  async run(args, output) {
-    const { values } = parseCommand(
-      'demo',
-      args,
-      { seed: { type: 'string' }, kills: { type: 'string' }, json: { type: 'boolean' } },
-      0,
-    );
-    const seed =
-      values.seed === undefined ? randomInt(1, 1_000_000) : wholeNumber('--seed', values.seed, 0, 2 ** 32 - 1);
-    const kills = values.kills === undefined ? KILLS : wholeNumber('--kills', values.kills, 2, 1_000);
-    const json = values.json === true;
-    const schedule = scheduleFor(seed, kills);
-    if (!json) output.result(`${heading(schedule)}\n`);
+/** The command, for these services. */
+export function demoOf(contestants: readonly Contestant[]): Command {
+  return { help: HELP, run: (args, output) => run(args, output, contestants) };
+}
 
-    const standing = CONTESTANTS.map(
-      ({ service }): Standing => ({ service, kills: 0, deliveries: 0, finished: false }),
+export const command: Command = demoOf(CONTESTANTS);
+
+async function run(args: readonly string[], output: Output, contestants: readonly Contestant[]): Promise<number> {
+  const options = { seed: { type: 'string' }, kills: { type: 'string' }, json: { type: 'boolean' } } as const;
+  const { values } = parseCommand('demo', args, options, 0);
+  const seed = values.seed === undefined ? randomInt(1, 1_000_000) : wholeNumber('--seed', values.seed, 0, 2 ** 32 - 1);
+  const kills = values.kills === undefined ? KILLS : wholeNumber('--kills', values.kills, 2, 1_000);
+  const json = values.json === true;
+  const schedule = scheduleFor(seed, kills);
+  if (!json) output.result(`${heading(schedule, contestants)}\n`);
+
+  const standing = contestants.map(({ service }): Standing => ({ service, kills: 0, deliveries: 0, finished: false }));
+  const drawing =
+    json || !output.isLive ? undefined : setInterval(() => output.draw(standings(standing, schedule)), DRAW_EVERY_MS);
+  let outcomes: readonly Outcome[];
+  try {
+    outcomes = await inFolder((folder, signal) =>
+      Promise.all(
+        standing.map(async one => {
+          const outcome = await trial(one, { schedule, folder, signal });
+          if (!json && !output.isLive) tell(output, outcome);
+          return outcome;
+        }),
+      ),
     );
-    const drawing =
-      json || !output.isLive ? undefined : setInterval(() => output.draw(standings(standing, schedule)), DRAW_EVERY_MS);
-    let outcomes: readonly Outcome[];
-    try {
-      outcomes = await inFolder((folder, signal) =>
-        Promise.all(
-          standing.map(async one => {
-            const outcome = await trial(one, { schedule, folder, signal });
-            if (!json && !output.isLive) tell(output, outcome);
-            return outcome;
-          }),
-        ),
-      );
-    } finally {
-      clearInterval(drawing);
-      output.erase();
-    }
-    const judgement = judge(outcomes);
-    output.result(json ? JSON.stringify(asJson(judgement, schedule)) : report(judgement, schedule));
-    return judgement.proved ? EXIT.done : EXIT.unproven;
-  },
-};
+  } finally {
+    clearInterval(drawing);
+    output.erase();
+  }
+  const judgement = judge(outcomes, contestants);
+  output.result(json ? JSON.stringify(asJson(judgement, schedule)) : report(judgement, schedule));
+  return judgement.proved ? EXIT.done : EXIT.unproven;
+}
 
 function tell(output: Output, { service, kills, deliveries }: Outcome): void {
   output.note(`${service}: killed ${kills} times, ${deliveries} deliveries`);

@@ -23,7 +23,7 @@ export interface Judgement {
 }
 
 /** Whether the demo has proved what it should. */
-export function judge(outcomes: readonly Outcome[], contestants: readonly Contestant[] = CONTESTANTS): Judgement {
+export function judge(outcomes: readonly Outcome[], contestants: readonly Contestant[]): Judgement {
   const rows = contestants.map(({ service, mustBeRight }) => {
     const outcome = outcomes.find(one => one.service === service);
     if (outcome === undefined) throw new Error(`there is no outcome of ${service}`);

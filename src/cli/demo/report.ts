@@ -1,19 +1,19 @@
 import { styleText } from 'node:util';
 import { number } from '../progress.ts';
 import { table } from '../table.ts';
-import { CONTESTANTS, type Judgement } from './judge.ts';
+import type { Contestant, Judgement } from './judge.ts';
 import type { Schedule } from './schedule.ts';
 import type { Outcome, Standing } from './trial.ts';
 
 const BAR = 24;
 
-export function heading({ seed, rounds, payments }: Schedule): string {
-  const names = Math.max(...CONTESTANTS.map(({ service }) => service.length));
+export function heading({ seed, rounds, payments }: Schedule, contestants: readonly Contestant[]): string {
+  const names = Math.max(...contestants.map(({ service }) => service.length));
   return [
-    `Four wallet services get the same ${number(payments.length)} payments. Some are sent twice, some acknowledgements get lost,`,
-    `partitions change hands while messages are in work, and each service is killed with SIGKILL ${rounds.length} times.`,
+    `Wallet services get the same ${number(payments.length)} payments each. Some are sent twice, acknowledgements get lost, partitions`,
+    `change hands while messages are in work, and every service is killed with SIGKILL ${rounds.length} times.`,
     '',
-    ...CONTESTANTS.map(({ service, how }) => `  ${service.padEnd(names)}  ${how}`),
+    ...contestants.map(({ service, how }) => `  ${service.padEnd(names)}  ${how}`),
     '',
     `seed ${seed}: nevertwice demo --seed ${seed} --kills ${rounds.length} plays the same faults again`,
   ].join('\n');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { classifyFailure } from '../../core/failures.ts';
 import { type ErrorCode, isNevertwiceError } from '../../errors.ts';
 import { type Claim, Contended, type DeadLetter, type Store, type TransactionalStore } from '../../ports/store.ts';
 import type { TestContext, TestFunction } from '../test-function.ts';
@@ -92,13 +93,14 @@ export function pause(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, ms));
 }
 
-/** Again while a live owner is in the way, as the consumer does it; for at most 20 seconds. */
+/** Again while a live owner is in the way or won the race, as the consumer does it; for at most 20 seconds. */
 export async function untilFree<R>(work: () => Promise<R>): Promise<R> {
   for (const start = performance.now(); ; await pause(5)) {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof Contended) || performance.now() - start > 20_000) throw error;
+      const again = error instanceof Contended || classifyFailure(error) === 'transient';
+      if (!again || performance.now() - start > 20_000) throw error;
     }
   }
 }

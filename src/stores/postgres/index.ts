@@ -35,12 +35,26 @@ export interface PostgresStoreOptions extends NamingOptions {
   readonly lockTimeoutMs?: number;
   /** How long to wait for a connection, in milliseconds, before pausing. Default 5,000. */
   readonly acquireTimeoutMs?: number;
-  /** How long to wait for the server's answer to our own statements, COMMIT above all, in milliseconds, before giving the
-   * connection up. Default 30,000. */
+  /**
+   * How long to wait for the server's answer to our own statements, COMMIT above all, in milliseconds, before giving the
+   * connection up. Default 30,000.
+   */
   readonly replyTimeoutMs?: number;
   /** Keep statements prepared on the server (default). False behind a pooler that cannot. */
   readonly prepare?: boolean;
 }
+
+/** With an executor, what belongs to connections and to BEGIN is the executor's own business. */
+export type ExecutorStoreOptions = Pick<PostgresStoreOptions, 'schema' | 'tables' | 'migrate' | 'lockTimeoutMs'>;
+
+const POOL_OPTIONS: ReadonlySet<string> = new Set([
+  'isolation',
+  'acquireTimeoutMs',
+  'replyTimeoutMs',
+  'prepare',
+  'wrap',
+  'unwrap',
+]);
 
 /** Both ways between the pool's client and what handlers get, for ORMs. */
 export interface Wrapping<Client, Tx> {
@@ -66,19 +80,19 @@ export interface PostgresStoreHandle<Tx> extends TransactionalStore<Tx> {
  * Takes a `pg` pool (`new Pool({ pipeline: true })` is fastest), or an `Executor` for any other client.
  * Throws NT_CONFIG for options out of range; connects at the first use.
  */
-export function postgresStore<P extends PgPool>(pool: P, options?: PostgresStoreOptions): PostgresStoreHandle<PgTx<P>>;
+export function postgresStore<Tx>(executor: Executor<Tx>, options?: ExecutorStoreOptions): PostgresStoreHandle<Tx>;
 export function postgresStore<P extends PgPool, Tx>(
   pool: P,
   options: PostgresStoreOptions & Wrapping<PgTx<P>, Tx>,
 ): PostgresStoreHandle<Tx>;
-export function postgresStore<Tx>(executor: Executor<Tx>, options?: PostgresStoreOptions): PostgresStoreHandle<Tx>;
+export function postgresStore<P extends PgPool>(pool: P, options?: PostgresStoreOptions): PostgresStoreHandle<PgTx<P>>;
 export function postgresStore(
   client: PgPool | Executor<unknown>,
   options: PostgresStoreOptions & Partial<Wrapping<any, any>> = {},
 ): PostgresStoreHandle<any> {
   const lockMs = bounded('lockTimeoutMs', options.lockTimeoutMs, 100, 60_000);
   return new PostgresStore(driverFor(client, options, lockMs), tablesFrom(options), {
-    migrate: options.migrate ?? 'auto',
+    migrate: oneOf('migrate', options.migrate ?? 'auto', ['auto', 'check']),
     lockMs,
     // The server must outlast the handler's own limit, or it ends transactions whose handler is still within it.
     idleMarginMs: 10_000,
@@ -91,6 +105,13 @@ function driverFor(
   lockMs: number,
 ): Driver<any> {
   if (typeof (client as Partial<Executor<unknown>>).transaction === 'function' && 'query' in client) {
+    const given = Object.entries(options).find(([name, value]) => value !== undefined && POOL_OPTIONS.has(name));
+    if (given !== undefined) {
+      throw new NevertwiceError(
+        'NT_CONFIG',
+        `${given[0]} is for a pg pool; an executor begins its transactions itself`,
+      );
+    }
     return new ExecutorDriver(client as Executor<unknown>);
   }
   if (typeof (client as Partial<PgPool>).connect !== 'function') {
@@ -99,8 +120,18 @@ function driverFor(
       'postgresStore needs a pg pool or an executor ({ transaction, query }); for postgres.js use postgresJs(sql)',
     );
   }
+  if ((options.wrap === undefined) !== (options.unwrap === undefined)) {
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      'wrap and unwrap come together: unwrap finds the client for inbox.within(tx)',
+    );
+  }
   return new PgDriver(client as unknown as PgPoolLike, {
-    isolation: options.isolation ?? 'read committed',
+    isolation: oneOf('isolation', options.isolation ?? 'read committed', [
+      'read committed',
+      'repeatable read',
+      'serializable',
+    ]),
     acquireTimeoutMs: bounded('acquireTimeoutMs', options.acquireTimeoutMs, 5_000, 600_000),
     replyTimeoutMs: bounded('replyTimeoutMs', options.replyTimeoutMs, 30_000, 600_000),
     lockMs,
@@ -108,6 +139,11 @@ function driverFor(
     wrap: options.wrap ?? ((c: PgClientLike) => c),
     unwrap: options.unwrap ?? ((tx: PgClientLike) => tx),
   });
+}
+
+function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
+  if (allowed.includes(value)) return value;
+  throw new NevertwiceError('NT_CONFIG', `${name} must be ${allowed.map(one => `'${one}'`).join(' or ')}`);
 }
 
 function bounded(name: string, value: number | undefined, fallback: number, max: number): number {

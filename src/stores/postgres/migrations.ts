@@ -52,8 +52,8 @@ export const MIGRATIONS: readonly Migration[] = [
   at timestamptz NOT NULL DEFAULT now(),
   closed_at timestamptz
 )`,
-      `CREATE UNIQUE INDEX IF NOT EXISTS ${index(t, 'open')} ON ${t.quoted.deadLetters} (consumer, dedupe) WHERE closed_at IS NULL`,
-      `CREATE INDEX IF NOT EXISTS ${index(t, 'key')} ON ${t.quoted.deadLetters} (consumer, key) WHERE closed_at IS NULL`,
+      `CREATE UNIQUE INDEX IF NOT EXISTS ${t.openIndex} ON ${t.quoted.deadLetters} (consumer, dedupe) WHERE closed_at IS NULL`,
+      `CREATE INDEX IF NOT EXISTS ${t.keyIndex} ON ${t.quoted.deadLetters} (consumer, key) WHERE closed_at IS NULL`,
       `CREATE TABLE IF NOT EXISTS ${t.quoted.positions} (
   consumer text COLLATE "C" NOT NULL,
   lane text COLLATE "C" NOT NULL,
@@ -75,10 +75,6 @@ FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
 
 export const SCHEMA_VERSION = MIGRATIONS[MIGRATIONS.length - 1]!.version;
 
-function index(t: Tables, suffix: string): string {
-  return `"${`${t.bare.deadLetters}_${suffix}`.replaceAll('"', '""')}"`;
-}
-
 export interface MigrationRow {
   readonly version: number;
   readonly needs: number;
@@ -98,22 +94,24 @@ export function pendingMigrations(history: readonly MigrationRow[], where: strin
   return MIGRATIONS.filter(migration => !done.has(migration.version));
 }
 
-export function historyTable(t: Tables): readonly string[] {
-  return [
-    `CREATE SCHEMA IF NOT EXISTS ${t.quotedSchema}`,
-    `CREATE TABLE IF NOT EXISTS ${t.quoted.migrations} (
+export function createSchema(t: Tables): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${t.quotedSchema}`;
+}
+
+export function createHistory(t: Tables): string {
+  return `CREATE TABLE IF NOT EXISTS ${t.quoted.migrations} (
   version int PRIMARY KEY,
   name text NOT NULL,
   needs int NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT now()
-)`,
-  ];
+)`;
 }
 
 /** All migrations as one script, for people who run SQL by hand. Running it twice does nothing. */
 export function migrationSql(t: Tables): string {
   const statements = [
-    ...historyTable(t),
+    createSchema(t),
+    createHistory(t),
     ...MIGRATIONS.flatMap(m => [
       ...m.statements(t),
       `INSERT INTO ${t.quoted.migrations} (version, name, needs) VALUES (${m.version}, '${m.name}', ${m.needs}) ON CONFLICT DO NOTHING`,

@@ -1,9 +1,9 @@
-import { failureCode } from '../../core/failures.ts';
+import { classifyFailure, failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { ConsumerRegistration } from '../../ports/store.ts';
 import { assertShape, shapeQuery } from './check.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
-import { historyTable, type MigrationRow, pendingMigrations } from './migrations.ts';
+import { createHistory, createSchema, type MigrationRow, pendingMigrations } from './migrations.ts';
 import type { Statement } from './statements.ts';
 import type { Tables } from './tables.ts';
 
@@ -12,10 +12,11 @@ const plain = (text: string, values: Statement['values'] = []): Statement => ({ 
 /** Applies what is missing, one process at a time. Returns the versions applied. */
 export async function migrate<Tx>(driver: Driver<Tx>, t: Tables): Promise<readonly number[]> {
   if ((await missing(driver, t)).length === 0) return [];
-  return driver.transaction({ overlap: false, first: undefined }, async open => {
-    // Transaction-level, so that it also works behind a transaction pooler and is gone when this process dies.
-    await open.query(plain('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [`nevertwice ${t.schema}`]));
-    for (const text of historyTable(t)) await run(open, text);
+  return exclusive(driver, `nevertwice ${t.schema}`, async open => {
+    // IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
+    const [schema] = await open.query(plain('SELECT oid FROM pg_namespace WHERE nspname = $1', [t.schema]));
+    if (schema === undefined) await run(open, createSchema(t));
+    await run(open, createHistory(t));
     const pending = pendingMigrations(await history(s => open.query(s), t), `schema ${t.quotedSchema}`);
     for (const migration of pending) {
       for (const text of migration.statements(t)) await run(open, text);
@@ -31,6 +32,21 @@ export async function migrate<Tx>(driver: Driver<Tx>, t: Tables): Promise<readon
   });
 }
 
+/** A transaction that waits until every other one under the same `lock` has ended, and sees what they did. */
+export function exclusive<Tx, R>(
+  driver: Driver<Tx>,
+  lock: string,
+  work: (open: OpenTransaction<Tx>) => Promise<R>,
+): Promise<R> {
+  return driver.transaction({ overlap: false, first: undefined }, async open => {
+    // Above it the wait for the lock would already have a snapshot, in which the others' tables are missing.
+    await open.query(plain('SET TRANSACTION ISOLATION LEVEL READ COMMITTED'));
+    // Transaction-level, so that it also works behind a transaction pooler and is gone when this process dies.
+    await open.query(plain('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [lock]));
+    return work(open);
+  });
+}
+
 /** Versions that `migrate` would apply, without changing anything. */
 export async function missing<Tx>(driver: Driver<Tx>, t: Tables): Promise<readonly number[]> {
   return pendingMigrations(await history(s => driver.query(s), t), `schema ${t.quotedSchema}`).map(m => m.version);
@@ -40,24 +56,25 @@ async function history(
   query: (s: Statement) => Promise<readonly Record<string, unknown>[]>,
   t: Tables,
 ): Promise<readonly MigrationRow[]> {
-  const [there] = await query(plain('SELECT to_regclass($1) IS NOT NULL AS there', [t.quoted.migrations]));
-  if (there?.there !== true) return [];
-  const rows = await query(plain(`SELECT version, needs FROM ${t.quoted.migrations} ORDER BY version`));
+  const rows = await allowed('read the tables; grant it USAGE on the schema and the rights on its tables', async () => {
+    const [there] = await query(plain('SELECT to_regclass($1) IS NOT NULL AS there', [t.quoted.migrations]));
+    if (there?.there !== true) return [];
+    return query(plain(`SELECT version, needs FROM ${t.quoted.migrations} ORDER BY version`));
+  });
   return rows.map(row => ({ version: Number(row.version), needs: Number(row.needs) }));
 }
 
 async function run<Tx>(open: OpenTransaction<Tx>, text: string): Promise<void> {
+  const fix = 'run nevertwice migrate as an owner, or give its SQL (nevertwice migrate --print) to one';
+  await allowed(`create the tables; ${fix}`, () => open.query(plain(text)));
+}
+
+async function allowed<R>(what: string, work: () => Promise<R>): Promise<R> {
   try {
-    await open.query(plain(text));
+    return await work();
   } catch (error) {
-    if (failureCode(error) === '42501') {
-      throw new NevertwiceError(
-        'NT_SCHEMA',
-        'this role may not create the tables; run nevertwice migrate as an owner, or give its SQL (nevertwice migrate --print) to one',
-        { cause: error },
-      );
-    }
-    throw error;
+    if (failureCode(error) !== '42501') throw error;
+    throw new NevertwiceError('NT_SCHEMA', `this role may not ${what} (42501)`, { cause: error });
   }
 }
 
@@ -76,16 +93,17 @@ export async function check<Tx>(driver: Driver<Tx>, t: Tables): Promise<void> {
 /** The consumer's small integer, made at its first start; refuses a start with another way of making ids. */
 export async function register<Tx>(driver: Driver<Tx>, t: Tables, consumer: ConsumerRegistration): Promise<number> {
   const select = plain(`SELECT id, signature FROM ${t.quoted.consumers} WHERE name = $1`, [consumer.name]);
-  let [row] = await driver.query(select);
-  if (row === undefined) {
-    await driver.query(
-      plain(`INSERT INTO ${t.quoted.consumers} (name, signature) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
-        consumer.name,
-        consumer.signature,
-      ]),
-    );
-    [row] = await driver.query(select);
-  }
+  const insert = plain(
+    `INSERT INTO ${t.quoted.consumers} (name, signature) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id, signature`,
+    [consumer.name, consumer.signature],
+  );
+  // Above READ COMMITTED an executor's insert fails where another process has just made the row: then it is there.
+  const made = () =>
+    driver.query(insert).catch(error => (classifyFailure(error) === 'transient' ? [] : Promise.reject(error)));
+  const rows = [...(await driver.query(select))];
+  if (rows.length === 0) rows.push(...(await made()));
+  if (rows.length === 0) rows.push(...(await driver.query(select)));
+  const [row] = rows;
   if (row?.signature !== consumer.signature) {
     throw new NevertwiceError(
       'NT_CONFIG',

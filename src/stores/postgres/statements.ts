@@ -82,13 +82,7 @@ DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = exclude
   return {
     claim: (consumer, keys, fingerprints, bounds) => ({
       ...claim,
-      values: [
-        consumer,
-        keys.join(','),
-        joined(fingerprints),
-        String(bounds.lockMs),
-        String(bounds.idleMs),
-      ],
+      values: [consumer, keys.join(','), joined(fingerprints), String(bounds.lockMs), String(bounds.idleMs)],
     }),
     lookup: (consumer, keys) => ({ ...lookup, values: [consumer, keys.join(',')] }),
     unclaim: (consumer, keys) => ({ ...unclaim, values: [consumer, keys.join(',')] }),

@@ -15,7 +15,7 @@ import type {
 import type { Driver, OpenTransaction } from './driver.ts';
 import { migrationSql } from './migrations.ts';
 import { undoable } from './savepoints.ts';
-import { check, migrate, missing, register } from './setup.ts';
+import { check, exclusive, migrate, missing, register } from './setup.ts';
 import { type Statement, type Statements, statementsFor } from './statements.ts';
 import type { Tables } from './tables.ts';
 import { claimError, PostgresUnit, sqlOn } from './unit.ts';
@@ -130,11 +130,8 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   }
 
   setup(consumer: string, work: (sql: Sql) => Promise<void>): Promise<void> {
-    return this.#driver.transaction({ overlap: false, first: undefined }, async open => {
-      const lock = `nevertwice setup ${this.#tables.schema} ${consumer}`;
-      await open.query({ text: 'SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', name: '', values: [lock] });
-      await work(sqlOn(open));
-    });
+    const lock = `nevertwice setup ${this.#tables.schema} ${consumer}`;
+    return exclusive(this.#driver, lock, open => work(sqlOn(open)));
   }
 
   async ping(): Promise<void> {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { NevertwiceError } from '../../errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'migrations';
@@ -17,6 +19,9 @@ export interface Tables {
   readonly quoted: Readonly<Record<TableName, string>>;
   /** The view that shows ids readably: the inbox's name with `_readable`. */
   readonly readable: string;
+  /** Indexes of the dead letters, unqualified: an index lies where its table does. */
+  readonly openIndex: string;
+  readonly keyIndex: string;
 }
 
 const DEFAULTS: Readonly<Record<TableName, string>> = {
@@ -31,6 +36,16 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
   const schema = options.schema ?? 'nevertwice';
   const quotedSchema = quoteIdentifier(schema);
   const bare = { ...DEFAULTS, ...options.tables };
+  const readable = derived(bare.inbox, 'readable');
+  const [openIndex, keyIndex] = [derived(bare.deadLetters, 'open'), derived(bare.deadLetters, 'key')];
+  const names = [...Object.values(bare), readable, openIndex, keyIndex];
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) {
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      `two tables of the store are named ${JSON.stringify(twice)}; give each its own`,
+    );
+  }
   const qualify = (name: string) => `${quotedSchema}.${quoteIdentifier(name)}`;
   return {
     schema,
@@ -43,6 +58,20 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       positions: qualify(bare.positions),
       migrations: qualify(bare.migrations),
     },
-    readable: qualify(`${bare.inbox}_readable`),
+    readable: qualify(readable),
+    openIndex: quoteIdentifier(openIndex),
+    keyIndex: quoteIdentifier(keyIndex),
   };
+}
+
+const MAX_NAME_BYTES = 63;
+
+/** `name_suffix`; where that is too long, as much of the name as fits and a digest, since the server would cut it silently. */
+function derived(name: string, suffix: string): string {
+  const plain = `${name}_${suffix}`;
+  if (Buffer.byteLength(plain) <= MAX_NAME_BYTES) return plain;
+  const end = `_${createHash('sha256').update(name).digest('hex').slice(0, 8)}_${suffix}`;
+  let start = name;
+  while (Buffer.byteLength(start + end) > MAX_NAME_BYTES) start = [...start].slice(0, -1).join('');
+  return start + end;
 }

@@ -1,5 +1,5 @@
 /**
- * A statement that failed before it reached the database, and knows whether anybody has looked. `await` and the
+ * A statement that failed and knows whether anybody has looked. `await` and the
  * combinators call `then` on it, since it is no plain promise.
  */
 export class FailedStatement extends Promise<never> {

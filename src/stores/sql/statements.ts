@@ -55,7 +55,7 @@ function split(text: string): string[] {
     if (skipped > i) {
       current += ' ';
       i = skipped;
-    } else if (text[i] === ';') {
+    } else if (text[i] === ';' && !inBody(current)) {
       statements.push(current);
       current = '';
       i++;
@@ -67,21 +67,40 @@ function split(text: string): string[] {
   return statements.filter(statement => statement.trim() !== '');
 }
 
+const HAS_BODY =
+  /^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\s+|TEMPORARY\s+)?(?:FUNCTION|PROCEDURE|(TRIGGER)\s+(?:IF\s+NOT\s+EXISTS\s+)?\S+)/i;
+
+/** True inside a body of statements: SQLite's CREATE TRIGGER … BEGIN …; END, PostgreSQL's CREATE FUNCTION … BEGIN ATOMIC. */
+function inBody(statement: string): boolean {
+  const head = HAS_BODY.exec(statement);
+  if (head === null) return false;
+  const rest = statement.slice(head[0].length);
+  const begin = rest.search(head[1] === undefined ? /\bBEGIN\s+ATOMIC\b/i : /\bBEGIN\b/i);
+  if (begin === -1) return false;
+  const words = rest.slice(begin).match(/\b(?:BEGIN|CASE|END)\b/gi) ?? [];
+  return words.reduce((depth, word) => depth + (word.toUpperCase() === 'END' ? -1 : 1), 0) > 0;
+}
+
 /** The index after the literal, quoted name or comment that starts at `i`; `i` itself when none starts there. */
 function skipQuotedOrComment(text: string, i: number): number {
   const two = text.slice(i, i + 2);
   if (two === '--') return endAfter(text, '\n', i + 2);
   if (two === '/*') return endOfBlockComment(text, i);
   const c = text[i];
-  if (c === "'" && /[eE]/.test(text[i - 1] ?? '') && !/\w/.test(text[i - 2] ?? ''))
+  if (c === "'" && /[eE]/.test(text[i - 1] ?? '') && !IN_NAME.test(text[i - 2] ?? ''))
     return endOfEscapeString(text, i + 1);
   if (c === "'" || c === '"' || c === '`') return endAfter(text, c, i + 1);
-  if (c === '$' && !/[\w$]/.test(text[i - 1] ?? '')) {
-    const tag = /^\$(?:[A-Za-z_]\w*)?\$/.exec(text.slice(i, i + 66))?.[0];
+  if (c === '$' && !IN_NAME.test(text[i - 1] ?? '')) {
+    DOLLAR_TAG.lastIndex = i;
+    const tag = DOLLAR_TAG.exec(text)?.[0];
     if (tag !== undefined) return endAfter(text, tag, i + tag.length);
   }
   return i;
 }
+
+// Names and tags may hold any letter beyond ASCII; names also hold dollars, so `a$b$c` opens nothing.
+const IN_NAME = /[\w$\u0080-\uffff]/;
+const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 
 function endAfter(text: string, end: string, from: number): number {
   const at = text.indexOf(end, from);

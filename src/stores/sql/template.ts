@@ -17,7 +17,10 @@ export function templateText(strings: TemplateStringsArray, style: 'numbered' | 
   const known = cache.get(strings);
   if (known !== undefined) return known;
   if (!Array.isArray(strings)) {
-    throw new NevertwiceError('NT_CONFIG', 'sql is a template tag: write sql`…` and not sql(…), so that values stay values');
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      'sql is a template tag: write sql`…` and not sql(…), so that values stay values',
+    );
   }
   const text = strings.reduce((sum, part, i) => sum + (style === 'numbered' ? `$${i}` : '?') + part);
   const made = { text, name: statementName(text) };

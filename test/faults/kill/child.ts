@@ -2,7 +2,6 @@
 // itself where the job says, or ends by itself when it is told to stop.
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
-import { Pool } from 'pg';
 import {
   createConsumer,
   type Message,
@@ -11,8 +10,6 @@ import {
   type TransactionContext,
   trusted,
 } from '../../../src/index.ts';
-import { postgresStore } from '../../../src/stores/postgres/index.ts';
-import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { ipcSource } from '../../support/ipc-source.ts';
 import type { Job, Place } from './plan.ts';
 import { type Credit, ledgerAll, ledgerOne, setup, walletAll, walletOne } from './wallet-sql.ts';
@@ -54,12 +51,25 @@ async function handleBatch(messages: readonly Message<Credit>[], { sql }: Pick<C
   await walletAll(job.kind, sql, credits);
 }
 
+/** Loads only what this kind of store needs: there are many of these processes, and they live for moments. */
+async function open(): Promise<{ store: TransactionalStore<unknown>; close(): Promise<void> }> {
+  if (job.kind === 'sqlite') {
+    const { sqliteStore } = await import('../../../src/stores/sqlite/index.ts');
+    const store = sqliteStore(job.target);
+    return { store, close: () => store.close() };
+  }
+  const [{ Pool }, { postgresStore }] = await Promise.all([
+    import('pg'),
+    import('../../../src/stores/postgres/index.ts'),
+  ]);
+  const pool = new Pool({ connectionString: job.target, pipeline: true, max: 3 });
+  return { store: postgresStore(pool, { lockTimeoutMs: 50 }), close: () => pool.end() };
+}
+
 async function main(): Promise<void> {
+  const { store, close } = await open();
   // By itself Node writes the cache at the end, which few of these processes come to.
   flushCompileCache();
-  const pool = job.kind === 'postgres' ? new Pool({ connectionString: job.target, pipeline: true, max: 3 }) : undefined;
-  const store: TransactionalStore<unknown> =
-    pool === undefined ? sqliteStore(job.target) : postgresStore(pool, { lockTimeoutMs: 50 });
   const consumer =
     job.style === 'handleBatch'
       ? createConsumer({ ...common, store, handleBatch })
@@ -73,8 +83,7 @@ async function main(): Promise<void> {
     if (message === 'stop') void consumer.stop();
   });
   const summary = await consumer.run({ source: ipcSource({ retryLater: true, finite: false }), points });
-  await store.close();
-  await pool?.end();
+  await close();
   if (summary.deadLetters + summary.conflicts + summary.failed > 0) {
     throw new Error(`these messages are all good: ${JSON.stringify(summary)}`);
   }

@@ -57,8 +57,10 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
     let ours: { readonly error: unknown } | undefined;
+    let began = false;
     let committing = false;
     const claimAndWork = async (tx: Tx): Promise<R> => {
+      began = true;
       try {
         const open = this.#openOn(tx, guard, reason => {
           guard.close(reason);
@@ -84,7 +86,7 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     } catch (error) {
       guard.close(error);
       // The first error counts: clients and ORMs wrap it, or trip over the rollback on a connection that is gone.
-      throw ours === undefined ? clientError(error, committing) : ours.error;
+      throw ours === undefined ? clientError(error, { began, committing }) : ours.error;
     }
   }
 
@@ -121,22 +123,30 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
   }
 
   async query(statement: Statement): Promise<readonly Row[]> {
+    let began = false;
     try {
-      return await this.#executor.transaction(
-        async tx => (await this.#executor.query(tx, statement.text, statement.values)).rows,
-      );
+      return await this.#executor.transaction(async tx => {
+        began = true;
+        return (await this.#executor.query(tx, statement.text, statement.values)).rows;
+      });
     } catch (error) {
-      throw ownError(error);
+      throw clientError(error, { began, committing: false });
     }
   }
 }
 
 /** What the client itself says beside the work: it got no connection, lost it, or did not get through with COMMIT. */
-function clientError(error: unknown, committing: boolean): unknown {
+function clientError(error: unknown, { began, committing }: { began: boolean; committing: boolean }): unknown {
   const failure = classifyFailure(error);
   // The server refused the commit by a code of its own: certainly rolled back. Anything else at this point is unknown.
   if (committing && (failure === undefined || failure === 'outage')) {
     return new NevertwiceError('NT_COMMIT_UNKNOWN', 'the connection was lost before the server confirmed the commit', {
+      cause: error,
+    });
+  }
+  // A wrong password or database is no outage that passes by itself, but it must not burn attempts either.
+  if (!began && failure !== undefined) {
+    return new NevertwiceError('NT_STORE_DOWN', `cannot connect to PostgreSQL (${failureCode(error)})`, {
       cause: error,
     });
   }

@@ -3,9 +3,9 @@ import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
+import { ownError } from './own-statement.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
-import { ownError } from './own-statement.ts';
 import { guardedClient } from './pg-handle.ts';
 import { succeedsWithin, within } from './reply.ts';
 
@@ -108,10 +108,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
     }
     const begun = client.query(this.#begin);
     if (first === undefined || client.pipeline !== true) await begun;
-    const [, rows] = await Promise.all([
-      begun,
-      first === undefined ? [] : queryOn(client, first, this.#prepareAs),
-    ]);
+    const [, rows] = await Promise.all([begun, first === undefined ? [] : queryOn(client, first, this.#prepareAs)]);
     return rows;
   }
 

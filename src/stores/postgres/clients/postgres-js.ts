@@ -26,7 +26,10 @@ type Queries = Set<{ readonly active?: boolean; cancel?(): unknown }>;
  */
 export function postgresJs<S extends PostgresJsLike>(sql: S): Executor<PostgresJsTx<S>>;
 export function postgresJs(sql: PostgresJsLike): Executor<TransactionSqlLike> {
-  const transactions = new WeakMap<TransactionSqlLike, { readonly scopes: TransactionSqlLike[]; readonly sent: Queries }>();
+  const transactions = new WeakMap<
+    TransactionSqlLike,
+    { readonly scopes: TransactionSqlLike[]; readonly sent: Queries }
+  >();
   const of = (tx: TransactionSqlLike) => {
     const known = transactions.get(tx) ?? { scopes: [tx], sent: new Set() };
     transactions.set(tx, known);
@@ -41,7 +44,7 @@ export function postgresJs(sql: PostgresJsLike): Executor<TransactionSqlLike> {
       const { scopes, sent } = of(tx);
       // `prepare` keeps the statement on the server.
       const query = scopes.at(-1)!.unsafe(text, values, { prepare: true });
-      follow(query, sent);
+      void follow(query, sent);
       return { rows: Array.from(await query) };
     },
     // It fails a transaction in which any query failed, unless the query went through the scope of a savepoint.
@@ -105,7 +108,11 @@ function guardedSql(
             return watched(String(args[0]), call());
           case 'savepoint':
             guard.admit('SAVEPOINT postgres_js');
-            args = args.map(arg => (typeof arg === 'function' ? guardedScope(arg, guard, sent) : arg));
+            args = args.map(arg =>
+              typeof arg === 'function'
+                ? guardedScope(arg as (inner: TransactionSqlLike) => unknown, guard, sent)
+                : arg,
+            );
             return call();
           case 'prepare':
             throw new NevertwiceError('NT_TX_FORBIDDEN', 'a handler may not prepare the transaction for two phases');
@@ -119,7 +126,11 @@ function guardedSql(
 }
 
 /** A savepoint's callback, whose own tagged function is watched like the transaction's. */
-function guardedScope(work: Function, guard: HandleGuard, sent: Queries): (inner: TransactionSqlLike) => unknown {
+function guardedScope(
+  work: (inner: TransactionSqlLike) => unknown,
+  guard: HandleGuard,
+  sent: Queries,
+): (inner: TransactionSqlLike) => unknown {
   return inner => work(guardedSql(inner, () => inner, guard, sent));
 }
 
