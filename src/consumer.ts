@@ -51,8 +51,9 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch): 
 /** Tells the source what became of each delivery; never for a lane that is gone. */
 async function settle({ path, lane }: LaneRun, scope: Scope, batch: Batch): Promise<void> {
   const settlements = (batch.entries ?? []).flatMap(settlementOf);
-  if (settlements.length === 0 || lane.revoked.aborted) return;
+  if (settlements.length === 0) return;
   await reach(path, scope, 'settle', 'before', batch.entries ?? []);
+  if (lane.revoked.aborted) return;
   try {
     await lane.settle(settlements);
   } catch (error) {

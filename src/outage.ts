@@ -63,13 +63,13 @@ export class Health {
   }
 }
 
-const healthOf = new WeakMap<Store, Health>();
+// By the clock too: consumers in production share the system's, and a test's own must not pace those of the next test.
+const healthOf = new WeakMap<Store, WeakMap<Clock, Health>>();
 
 export function healthFor(store: Store, clock: Clock): Health {
-  let health = healthOf.get(store);
-  if (health === undefined) {
-    health = new Health(store, clock);
-    healthOf.set(store, health);
-  }
+  const ofStore = healthOf.get(store) ?? new WeakMap<Clock, Health>();
+  healthOf.set(store, ofStore);
+  const health = ofStore.get(clock) ?? new Health(store, clock);
+  ofStore.set(clock, health);
   return health;
 }

@@ -5,6 +5,9 @@ if (major < 22 || (major === 22 && minor < 18)) {
   console.error(`nevertwice needs Node.js 22.18 or newer, and this is ${process.versions.node}; install a newer one`);
   process.exitCode = 1;
 } else {
+  const { enableCompileCache } = await import('node:module');
+  // Node.js keeps the compiled code in the temporary folder: half of the time of a start would go into compiling.
+  enableCompileCache();
   const { commandLine } = await import('./command-line.ts');
   await commandLine(process.argv.slice(2));
 }

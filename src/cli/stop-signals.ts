@@ -4,6 +4,11 @@ import type { Output } from './output.ts';
 
 /** How long handlers that run when the stop comes may take to finish. */
 const GRACE_MS = 10_000;
+/**
+ * A signal this soon after the first is the same one: npm passes a Ctrl-C on to a program that the terminal has sent it
+ * to already.
+ */
+const ECHO_MS = 500;
 /** Ids named when a stop has to abandon messages; the rest is counted. */
 const NAMED = 5;
 
@@ -24,11 +29,16 @@ export function stopOnSignals(consumer: Consumer, output: Output): Stopping {
   const controller = new AbortController();
   let exitCode: number | undefined;
   let stopped: Promise<void> | undefined;
+  let stoppedAtMs = 0;
 
   const onSignal = (signal: NodeJS.Signals) => {
     const code = signal === 'SIGTERM' ? EXIT.terminated : EXIT.interrupted;
-    if (stopped !== undefined) process.exit(code);
+    if (stopped !== undefined) {
+      if (performance.now() - stoppedAtMs > ECHO_MS) process.exit(code);
+      return;
+    }
     exitCode = code;
+    stoppedAtMs = performance.now();
     output.note(`stopping: running handlers have ${GRACE_MS / 1_000} s to finish; the same signal again ends at once`);
     controller.abort();
     stopped = consumer.stop({ withinMs: GRACE_MS }).then(({ abandoned }) => {

@@ -11,7 +11,8 @@ const OWN = fileURLToPath(new URL('../', import.meta.url));
 export function userFrame(error: unknown): string | undefined {
   if (!(error instanceof Error) || error.stack === undefined) return undefined;
   for (const line of error.stack.split('\n')) {
-    const [, name, place] = /^ {4}at (?:(.+?) \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]+:\d+:\d+)\)?$/.exec(line) ?? [];
+    const [, name, place] =
+      /^ {4}at (?:async )?(?:(.+?) \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]+:\d+:\d+)\)?$/.exec(line) ?? [];
     if (place === undefined) continue;
     const path = place.startsWith('file:') ? localPath(place) : place;
     if (path.startsWith(OWN) || path.includes(`${sep}node_modules${sep}`)) continue;

@@ -1,6 +1,6 @@
 import { type HeadersInput, headersFrom } from '../core/headers.ts';
 import type { Consumer } from '../create-consumer.ts';
-import { NevertwiceError } from '../errors.ts';
+import { isNevertwiceError, NevertwiceError } from '../errors.ts';
 import { systemClock } from '../ports/clock.ts';
 import type { Delivery } from '../ports/delivery.ts';
 import type { Step } from '../ports/points.ts';
@@ -26,7 +26,10 @@ export interface TestMessage {
 export type DeliveryResult = 'processed' | 'duplicate' | 'conflict' | 'dead-lettered' | 'ignored' | 'not acked';
 
 export interface TestConsumer {
-  /** One delivery. Resolves when the consumer is done with it. */
+  /**
+   * One delivery. Resolves when the consumer is done with it. Rejects like `consumer.run` when the consumer could not
+   * start or has broken, and with NT_STOPPED once it has stopped.
+   */
   deliver(message: TestMessage): Promise<DeliveryResult>;
   /** The same message again after the first was done: a redelivery whose ack was lost. */
   deliverTwice(message: TestMessage): Promise<readonly [DeliveryResult, DeliveryResult]>;
@@ -52,7 +55,7 @@ const NO_SLOT_MS = 250;
  * Runs the user's own consumer, on its own store and with its real handler, and delivers to it what a test wants. Uses no
  * test runner, so it is at home in all of them.
  *
- * Rejects like `consumer.run` when the consumer cannot start.
+ * Starts the consumer and does not wait for it: that it cannot start is what the first delivery rejects with.
  */
 export async function testConsumer(
   consumer: Consumer,
@@ -61,29 +64,23 @@ export async function testConsumer(
   const source = new TestSource();
   const gates = new Gates();
   let ended: { readonly error: unknown } | undefined;
-  const running = consumer.run({ source, points: gates, ...options }).then(
-    () => {
-      ended = { error: new NevertwiceError('NT_STOPPED', 'the consumer has stopped; start another testConsumer') };
-    },
-    error => {
-      ended = { error };
-    },
-  );
+  const end = (error: unknown) => {
+    ended = { error };
+    gates.end(error);
+  };
+  const running = consumer.run({ source, points: gates, ...options }).then(() => end(stopped()), end);
   let deliveries = 0;
 
   const deliver = async (message: TestMessage): Promise<DeliveryResult> => {
+    if (ended !== undefined) throw ended.error;
     const settled = source.deliver(deliveryFrom(message, ++deliveries));
     const verdict = await Promise.race([settled, running.then(() => undefined)]);
-    if (
-      verdict === undefined &&
-      ended !== undefined &&
-      !(ended.error instanceof NevertwiceError && ended.error.code === 'NT_STOPPED')
-    )
-      throw ended.error;
-    return (verdict as DeliveryResult | undefined) ?? 'not acked';
+    if (verdict !== undefined) return verdict as DeliveryResult;
+    if (ended !== undefined && !isNevertwiceError(ended.error, 'NT_STOPPED')) throw ended.error;
+    return 'not acked';
   };
   const stop = async () => {
-    gates.releaseAll();
+    gates.end(stopped());
     await consumer.stop();
     await running;
   };
@@ -92,24 +89,37 @@ export async function testConsumer(
     deliverTwice: async message => [await deliver(message), await deliver(message)],
     async deliverOverlapping(message, copies = 2) {
       const first = gates.hold('handle', 'before', message.id);
-      const results = [deliver(message)];
-      // A first copy that is a duplicate or refused never gets to its handler.
-      await Promise.race([first.reached, results[0]]);
-      for (let i = 1; i < copies; i++) {
-        const claiming = gates.hold('claim', 'before', message.id);
+      const results: Promise<DeliveryResult>[] = [];
+      const deliverNext = (): Promise<DeliveryResult> => {
         const result = deliver(message);
+        // Whatever goes wrong first is what this call rejects with.
+        result.catch(() => undefined);
         results.push(result);
-        // With concurrency 1 no second lane is worked on, and the copies come one after the other.
-        await Promise.race([claiming.reached, result, systemClock.sleep(NO_SLOT_MS)]);
-        claiming.release();
+        return result;
+      };
+      try {
+        // A first copy that is a duplicate or refused never gets to its handler.
+        await Promise.race([first.reached, deliverNext()]);
+        while (results.length < copies) {
+          const claiming = gates.hold('claim', 'before', message.id);
+          // With concurrency 1 no second lane is worked on, and the copies come one after the other.
+          await Promise.race([claiming.reached, deliverNext(), systemClock.sleep(NO_SLOT_MS)]).finally(
+            claiming.release,
+          );
+        }
+      } finally {
+        first.release();
       }
-      first.release();
       return Promise.all(results);
     },
     hold: (step, edge, id) => gates.hold(step, edge, id),
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+function stopped(): NevertwiceError {
+  return new NevertwiceError('NT_STOPPED', 'the consumer has stopped; start another testConsumer');
 }
 
 function deliveryFrom(message: TestMessage, n: number): Delivery {

@@ -51,16 +51,26 @@ describe('C111: a stop', () => {
     expect(await nevertwice(args, { cwd })).toMatchObject({ code: 0, stdout: line(1, 0) });
   }, 30_000);
 
-  test('a second signal ends at once', async () => {
+  test('the same signal again ends at once', async () => {
     const cwd = await folderWith({ 'a.ts': GATED, 'a.jsonl': message('m1', 'gate') });
     const { child, ended, output } = start(['run', 'a.ts', '--input', 'a.jsonl', '--store', 'sqlite:x.db'], { cwd });
     await until('the handler has started', () => output.stderr.includes('handling m1'));
-    child.kill('SIGTERM');
-    await until('the stop is told', () => output.stderr.includes('stopping'));
     const at = performance.now();
-    child.kill('SIGTERM');
+    // Until it counts: one that follows at once is taken for an echo of the first.
+    await until('the process has ended', () => !child.kill('SIGTERM') || child.exitCode !== null);
     expect(await ended).toMatchObject({ code: 143, stdout: '', stderr: `handling m1\n${STOPPING}` });
-    expect(performance.now() - at).toBeLessThan(5_000);
+    expect(performance.now() - at).toBeLessThan(9_000);
+  });
+
+  test('a signal that comes twice at once, as from npm on Ctrl-C, is one', async () => {
+    const cwd = await folderWith({ 'a.ts': GATED, 'a.jsonl': message('m1', 'gate') });
+    const { child, ended, output } = start(['run', 'a.ts', '--input', 'a.jsonl', '--store', 'sqlite:x.db'], { cwd });
+    await until('the handler has started', () => output.stderr.includes('handling m1'));
+    child.kill('SIGINT');
+    await until('the stop is told', () => output.stderr.includes('stopping'));
+    child.kill('SIGINT');
+    await folderFile(cwd, 'gate');
+    expect(await ended).toMatchObject({ code: 130, stdout: line(1, 0) });
   });
 
   test('while standard input is still open', async () => {

@@ -11,7 +11,7 @@ test('the same seed is the same schedule, another seed another one', () => {
   expect(scheduleFor(1, 10)).not.toEqual(scheduleFor(2, 10));
 });
 
-test('every schedule kills where mark-first loses, where check-then-act doubles, and doubles a payment for naive', () => {
+test('every schedule kills where mark-first loses, where check-then-act doubles, and doubles a payment for naive', () =>
   fc.assert(
     fc.property(anySchedule, ({ rounds }) => {
       const places = rounds.map(({ fuse }) => `${fuse.step} ${fuse.edge}`);
@@ -19,19 +19,17 @@ test('every schedule kills where mark-first loses, where check-then-act doubles,
       expect(places).toContain('handle after');
       expect(rounds[0]?.resent).toHaveLength(1);
     }),
-  );
-});
+  ));
 
-test('every round ends with a kill: a fuse is shorter than what one of two workers gets at least', () => {
+test('every round ends with a kill: a fuse is shorter than what one of two workers gets at least', () =>
   fc.assert(
     fc.property(anySchedule, ({ rounds }) => {
       for (const { fuse, payments } of rounds) expect(fuse.messages).toBeLessThanOrEqual(payments.length / 2);
       for (const { payments } of rounds) expect(payments.length % PARTITIONS).toBe(0);
     }),
-  );
-});
+  ));
 
-test('only what was sent before is sent or handed out again', () => {
+test('only what was sent before is sent or handed out again', () =>
   fc.assert(
     fc.property(anySchedule, ({ rounds, payments }) => {
       const sent = new Set<string>();
@@ -42,5 +40,4 @@ test('only what was sent before is sent or handed out again', () => {
       }
       expect(sent.size).toBe(payments.length);
     }),
-  );
-});
+  ));

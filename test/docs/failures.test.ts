@@ -11,11 +11,16 @@ function tested(): ReadonlySet<string> {
   const files = ['test', 'src/conformance'].flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(file => join(root, folder, file)),
   );
-  const texts = files.filter(file => file.endsWith('.ts')).map(file => readFileSync(file, 'utf8'));
-  const titles = texts.flatMap(
-    text => text.match(/(?:test|it|describe|suite|check)\b[^\n]*\n?[^\n]*\n?[^\n]*['"`][^'"`\n]*\bC\d+[^\n]*/g) ?? [],
-  );
-  return new Set(titles.flatMap(title => title.match(/\bC\d{2,3}\b/g) ?? []));
+  // String literals only: a comment that mentions a failure is no test of it.
+  const literals = files
+    .filter(file => file.endsWith('.ts'))
+    .flatMap(
+      file =>
+        readFileSync(file, 'utf8')
+          .replaceAll(/^\s*(\/\/|\*|\/\*).*$/gm, '')
+          .match(/(['"`])(?:(?!\1).)*\bC\d{2,3}\b(?:(?!\1).)*\1/g) ?? [],
+    );
+  return new Set(literals.flatMap(literal => literal.match(/\bC\d{2,3}\b/g) ?? []));
 }
 
 test('every failure on the page has a test that names it', () => {

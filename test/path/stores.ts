@@ -1,4 +1,4 @@
-import type { Sql, Store } from '../../src/index.ts';
+import type { LeaseStore, Sql, Store } from '../../src/index.ts';
 import { memoryStore } from '../../src/memory.ts';
 import { backends, type WalletStore } from '../support/wallet.ts';
 
@@ -22,7 +22,7 @@ export interface Wallet {
 /** Any store, the lease store included, with what a test wants to know about it. */
 export interface AnyStore {
   readonly store: Store;
-  /** Another store object on the same data, like a second process; of the memory store there is only the one. */
+  /** Another store object on the same data, like a second process. */
   another(): Store;
   wallet(): Promise<Wallet>;
   /** Open dead letters of a consumer, oldest first. */
@@ -97,7 +97,7 @@ function inMemory(): AnyStore {
   const store = memoryStore();
   return {
     store,
-    another: () => store,
+    another: () => viewOf(store),
     async wallet() {
       let balance = 0;
       return {
@@ -118,6 +118,20 @@ function inMemory(): AnyStore {
       })),
     done: consumer => doneOn(store, consumer),
     drop: () => store.close(),
+  };
+}
+
+function viewOf(store: LeaseStore): LeaseStore {
+  const { promise, name, capabilities, positions } = store;
+  return {
+    promise,
+    name,
+    capabilities,
+    positions,
+    open: consumer => store.open(consumer),
+    ping: () => store.ping(),
+    stats: () => store.stats(),
+    close: async () => undefined,
   };
 }
 

@@ -93,7 +93,7 @@ async function inFolder<R>(work: (folder: string, signal: AbortSignal) => Promis
     const exitCode = name === 'SIGTERM' ? EXIT.terminated : EXIT.interrupted;
     controller.abort(new CommandError(`stopped by ${name}`, { exitCode }));
   };
-  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   try {
     return await work(folder, controller.signal);
   } finally {

@@ -25,6 +25,7 @@ async function reach(step: Step, edge: 'before' | 'after', messages = 1): Promis
 
 // Without its broker, as when the demo was ended, there is nothing left to do.
 process.once('disconnect', () => process.exit());
+if (!process.connected) process.exit();
 
 const service = await SERVICES[name]?.();
 if (service === undefined) throw new Error(`there is no service ${name}`);

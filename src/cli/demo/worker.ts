@@ -34,6 +34,9 @@ export function startWorker({ service, file, fuse, source, traffic, cache, signa
   const child = fork(PROGRAM, [service, file, ...(fuse === undefined ? [] : [JSON.stringify(fuse)])], {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    // Out of reach of a Ctrl-C in the terminal: what ends a worker is the fuse, or this process.
+    detached: true,
+    windowsHide: true,
     execArgv: ['--disable-warning=ExperimentalWarning'],
     env: { ...process.env, NODE_COMPILE_CACHE: cache },
   });

@@ -22,17 +22,37 @@ WHERE n.nspname = $1 AND c.relname = $2`,
   };
 }
 
+/** Whether each of the other tables is there: they are first needed at an odd moment, such as the first dead letter. */
+export function presenceQuery(t: Tables): Statement {
+  const { consumers, deadLetters, positions } = t.quoted;
+  return {
+    name: '',
+    text: 'SELECT n.name FROM (VALUES ($1), ($2), ($3)) AS n(name) WHERE to_regclass(n.name) IS NULL',
+    values: [consumers, deadLetters, positions],
+  };
+}
+
 /** Throws NT_SCHEMA when the inbox could not keep its promise: a wrong column type merges ids, a missing key doubles them. */
-export function assertShape(rows: readonly Row[], t: Tables): void {
+export function assertShape(rows: readonly Row[], missing: readonly Row[], t: Tables): void {
   const table = t.quoted.inbox;
-  if (rows.length === 0) throw new NevertwiceError('NT_SCHEMA', `${table} does not exist; run nevertwice migrate`);
+  if (missing[0] !== undefined) {
+    throw new NevertwiceError(
+      'NT_SCHEMA',
+      `${missing[0].name} does not exist although the history of migrations has it; restore it, or delete the history's rows and run nevertwice migrate`,
+    );
+  }
+  if (rows.length === 0)
+    throw new NevertwiceError(
+      'NT_SCHEMA',
+      `${table} does not exist although the history of migrations has it; restore it: without its rows everything in flight is done again`,
+    );
   const found = new Map(rows.map(row => [row.column as string, row.type as string]));
   for (const [column, wanted] of Object.entries(WANTED)) {
     const type = found.get(column);
     if (type !== wanted) {
       throw new NevertwiceError(
         'NT_SCHEMA',
-        `${table}.${column} is ${type ?? 'missing'}, needed ${wanted}; drop the table or name another with the tables option, then run nevertwice migrate`,
+        `${table}.${column} is ${type ?? 'missing'}, needed ${wanted}; correct it, or give nevertwice a schema of its own (option schema)`,
       );
     }
   }

@@ -1,7 +1,7 @@
 import { classifyFailure, failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { ConsumerRegistration } from '../../ports/store.ts';
-import { assertShape, shapeQuery } from './check.ts';
+import { assertShape, presenceQuery, shapeQuery } from './check.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
 import { createHistory, createSchema, type MigrationRow, pendingMigrations } from './migrations.ts';
 import type { Statement } from './statements.ts';
@@ -18,6 +18,9 @@ export async function migrate<Tx>(driver: Driver<Tx>, t: Tables): Promise<readon
     if (schema === undefined) await run(open, createSchema(t));
     await run(open, createHistory(t));
     const pending = pendingMigrations(await history(s => open.query(s), t), `schema ${t.quotedSchema}`);
+    // IF NOT EXISTS would pass over a table of somebody else's, and the history would say that it is ours.
+    const there = pending.some(migration => migration.version === 1) ? await open.query(shapeQuery(t)) : [];
+    if (there.length > 0) assertShape(there, [], t);
     for (const migration of pending) {
       for (const text of migration.statements(t)) await run(open, text);
       await open.query(
@@ -87,7 +90,7 @@ export async function check<Tx>(driver: Driver<Tx>, t: Tables): Promise<void> {
       `schema ${t.quotedSchema} lacks version ${versions.join(', ')}; run nevertwice migrate`,
     );
   }
-  assertShape(await driver.query(shapeQuery(t)), t);
+  assertShape(await driver.query(shapeQuery(t)), await driver.query(presenceQuery(t)), t);
 }
 
 /** The consumer's small integer, made at its first start; refuses a start with another way of making ids. */

@@ -40,6 +40,11 @@ export class TransactionGuard {
     return this.#used;
   }
 
+  /** There is a way to the transaction that nothing is seen of: whether it is used nobody can tell. */
+  assumeUsed(): void {
+    this.#used++;
+  }
+
   /** Statements sent through the handle that have not ended yet. */
   get inFlight(): number {
     return this.#inFlight;

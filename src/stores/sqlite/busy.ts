@@ -5,6 +5,9 @@ import { isBusy } from './errors.ts';
 const FIRST_WAIT_MS = 1;
 const LONGEST_WAIT_MS = 20;
 
+/** What `attempt` answers when the caller has begun on the same handle. */
+export const TRANSACTION_OPEN = 'its handle has had another transaction open';
+
 export interface Patience {
   readonly clock: Clock;
   readonly busyTimeoutMs: number;

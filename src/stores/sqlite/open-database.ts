@@ -2,11 +2,13 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
-import { whenFree } from './busy.ts';
+import { TRANSACTION_OPEN, whenFree } from './busy.ts';
 import { Connection } from './connection.ts';
 import type { SqliteDatabase } from './database.ts';
 import { primaryCode, SQLITE_CANTOPEN, storeError } from './errors.ts';
+import { exclusively } from './exclusive.ts';
 import type { Settings } from './options.ts';
+import { queueKey } from './runner.ts';
 
 const EXTRA = 3;
 
@@ -40,14 +42,16 @@ export async function connect(
   options: { wal: boolean },
 ): Promise<Connection> {
   const connection = new Connection(database);
+  const setUp = () => {
+    if (connection.inTransaction) return TRANSACTION_OPEN;
+    if (options.wal) connection.exec('PRAGMA journal_mode = WAL');
+    const [row] = connection.all<{ synchronous: number }>('PRAGMA synchronous');
+    if (Number(row?.synchronous) !== EXTRA) connection.exec('PRAGMA synchronous = FULL');
+    return undefined;
+  };
   try {
     connection.exec('PRAGMA busy_timeout = 0');
-    await whenFree(store, settings, () => {
-      if (options.wal) connection.exec('PRAGMA journal_mode = WAL');
-      const [row] = connection.all<{ synchronous: number }>('PRAGMA synchronous');
-      if (Number(row?.synchronous) !== EXTRA) connection.exec('PRAGMA synchronous = FULL');
-      return undefined;
-    });
+    await exclusively(queueKey(connection), () => whenFree(store, settings, setUp));
     return connection;
   } catch (error) {
     throw storeError(store, error);

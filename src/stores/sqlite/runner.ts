@@ -1,5 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
-import { whenFree } from './busy.ts';
+import { TRANSACTION_OPEN, whenFree } from './busy.ts';
 import type { Connection } from './connection.ts';
 import { own, storeError } from './errors.ts';
 import { exclusively, type QueueKey } from './exclusive.ts';
@@ -92,7 +92,7 @@ export class TransactionRunner {
   #begin(connection: Connection): Promise<void> {
     // Immediate: a transaction that reads first cannot be upgraded once another writer has committed, wait or not.
     return this.#whenFree(connection, () => {
-      if (connection.inTransaction) return 'its handle has had another transaction open';
+      if (connection.inTransaction) return TRANSACTION_OPEN;
       connection.exec('BEGIN IMMEDIATE');
       return undefined;
     });

@@ -2,17 +2,19 @@
 // itself where the job says, or ends by itself when it is told to stop.
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
+import { bridgedSource } from '../../../src/cli/demo/bridge/service-side.ts';
 import {
+  type BatchContext,
   createConsumer,
   type Message,
   type Points,
+  Reject,
   type TransactionalStore,
   type TransactionContext,
   trusted,
 } from '../../../src/index.ts';
-import { ipcSource } from '../../support/ipc-source.ts';
 import type { Job, Place } from './plan.ts';
-import { type Credit, ledgerAll, ledgerOne, setup, walletAll, walletOne } from './wallet-sql.ts';
+import { type Credit, isRefused, ledgerAll, ledgerOne, setup, walletAll, walletOne } from './wallet-sql.ts';
 
 const job = JSON.parse(process.argv[2]!) as Job;
 let arrivals = 0;
@@ -40,12 +42,17 @@ type Context = TransactionContext<unknown>;
 
 async function handle(message: Message<Credit>, { sql }: Context): Promise<void> {
   await ledgerOne(sql, message.id, message.body);
+  if (isRefused(message.body)) throw new Reject('a credit of nothing');
   if (at('handle during')) die([message.id]);
   await walletOne(sql, message.body);
 }
 
-async function handleBatch(messages: readonly Message<Credit>[], { sql }: Pick<Context, 'sql'>): Promise<void> {
-  const credits = messages.map(message => ({ id: message.id, ...message.body }));
+async function handleBatch(messages: readonly Message<Credit>[], context: BatchContext<Context>): Promise<void> {
+  const { sql } = context;
+  const refused = messages.filter(message => isRefused(message.body));
+  for (const message of refused) context.reject(message, 'a credit of nothing');
+  const good = messages.filter(message => !isRefused(message.body));
+  const credits = good.map(message => ({ id: message.id, ...message.body }));
   await ledgerAll(job.kind, sql, credits);
   if (at('handle during')) die(credits.map(credit => credit.id));
   await walletAll(job.kind, sql, credits);
@@ -79,14 +86,10 @@ async function main(): Promise<void> {
           handle,
           ...(job.style === 'overlap' ? { overlap: 'by-key' as const } : {}),
         });
-  process.on('message', message => {
-    if (message === 'stop') void consumer.stop();
-  });
-  const summary = await consumer.run({ source: ipcSource({ retryLater: true, finite: false }), points });
+  const { source, stopped } = bridgedSource(async () => undefined);
+  const summary = await consumer.run({ source, signal: stopped, points });
   await close();
-  if (summary.deadLetters + summary.conflicts + summary.failed > 0) {
-    throw new Error(`these messages are all good: ${JSON.stringify(summary)}`);
-  }
+  if (summary.conflicts + summary.failed > 0) throw new Error(`no handler fails here: ${JSON.stringify(summary)}`);
   process.disconnect();
 }
 

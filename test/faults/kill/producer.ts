@@ -6,6 +6,8 @@ export const PARTITIONS = 4;
 const WALLETS = Array.from({ length: 12 }, (_, i) => `wallet-${i}`);
 /** Share of sends that are a copy of something sent before. */
 const COPIES = 0.15;
+/** Share of new messages that the handler refuses. */
+const REFUSED = 0.03;
 
 /** Sends credits, and the copies that real producers and brokers make of them. */
 export class Producer {
@@ -37,7 +39,7 @@ export class Producer {
     const n = this.#ids.length;
     // Canonical UUIDs are stored in another encoding than other ids.
     const id = random.chance(0.5) ? `payment-${n}` : uuid(random);
-    const credit = { wallet: random.pick(WALLETS), cents: 1 + random.below(100_000) };
+    const credit = { wallet: random.pick(WALLETS), cents: random.chance(REFUSED) ? 0 : 1 + random.below(100_000) };
     this.#sent.set(id, credit);
     this.#ids.push(id);
     this.#broker.send({ id, key: credit.wallet, body: credit });

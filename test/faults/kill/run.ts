@@ -2,9 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { serve } from '../../../src/cli/demo/bridge/broker-side.ts';
 import { memoryBroker } from '../../../src/memory.ts';
 import type { MemoryBroker } from '../../../src/sources/memory/index.ts';
-import { serveSource } from '../../support/ipc-source.ts';
 import type { Random } from '../../support/random.ts';
 import { endsWithin } from '../../support/until.ts';
 import { faults } from './oracle.ts';
@@ -51,8 +51,11 @@ export async function play(campaign: Campaign, { target, cache, random }: Settin
     const { kind, style } = campaign;
     const child = startChild({ kind, target, style, kill }, cache);
     children.add(child);
-    serveSource(child, broker.source({ group: GROUP }), count => {
-      deliveries += count;
+    serve(child, broker.source({ group: GROUP }), {
+      onReceived: received => {
+        deliveries += received.length;
+      },
+      onSettled: () => undefined,
     });
     return { child, ended: ending(child).finally(() => children.delete(child)) };
   }
@@ -87,7 +90,7 @@ export async function play(campaign: Campaign, { target, cache, random }: Settin
     const sick = Promise.race(last.map(({ ended }) => ended)).then(end => Promise.reject(unexpected(end)));
     sick.catch(() => undefined);
     await Promise.race([endsWithin(DRAINS_WITHIN_MS, 'everything is settled', broker.drained(GROUP)), sick]);
-    for (const { child } of last) child.send('stop');
+    for (const { child } of last) child.send({ op: 'stop' });
     for (const { ended } of last) {
       const end = await endsWithin(DRAINS_WITHIN_MS, 'a stopped process ends by itself', ended);
       if (end.code !== 0) throw unexpected(end);

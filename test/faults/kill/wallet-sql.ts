@@ -7,6 +7,11 @@ export interface Credit {
   readonly cents: number;
 }
 
+/** A credit of nothing is refused: it becomes a dead letter, while its neighbours go on. */
+export function isRefused({ cents }: Credit): boolean {
+  return cents === 0;
+}
+
 type Row = Credit & { readonly id: string };
 
 // The ledger takes the same id any number of times: what is done twice shall be seen, not refused.

@@ -102,11 +102,13 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
 
   join(tx: Tx): OpenTransaction<Tx> {
     const guard = new TransactionGuard({ overlap: false });
+    guard.assumeUsed();
     return this.#openOn(tx, guard, reason => guard.close(reason));
   }
 
   #openOn(tx: Tx, guard: TransactionGuard, abandon: (reason: unknown) => void): OpenTransaction<Tx> {
     const executor = this.#executor;
+    if (executor.guarded === undefined) guard.assumeUsed();
     return {
       tx: executor.guarded?.(tx, guard) ?? tx,
       guard,

@@ -44,8 +44,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
       pool.options?.pipeline === true ||
       'the pool is not pipelined: create it with new Pool({ pipeline: true }), pg 8.23 or later';
     this.connections = pool.options?.max;
-    // Without a listener an idle connection that the server closes ends the whole process; acquire() reports outages.
-    pool.on?.('error', () => undefined);
+    listen(pool);
     this.#begin = `BEGIN ISOLATION LEVEL ${options.isolation.toUpperCase()}`;
   }
 
@@ -172,6 +171,8 @@ export class PgDriver<Tx> implements Driver<Tx> {
 
   join(tx: Tx): OpenTransaction<Tx> {
     const guard = new TransactionGuard({ overlap: false });
+    // The caller also has his own handle.
+    guard.assumeUsed();
     return this.#openOn(this.#options.unwrap(tx), guard, reason => guard.close(reason));
   }
 
@@ -207,6 +208,15 @@ export class PgDriver<Tx> implements Driver<Tx> {
       throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
     }
   }
+}
+
+const listened = new WeakSet<PgPoolLike>();
+
+/** Without a listener an idle connection that the server closes ends the whole process; `acquire` reports outages. */
+function listen(pool: PgPoolLike): void {
+  if (listened.has(pool)) return;
+  listened.add(pool);
+  pool.on?.('error', () => undefined);
 }
 
 // What the server said before it hung up decides: an administrator's command is an outage, while an idle-in-transaction
