@@ -2,7 +2,7 @@ import { classifyFailure } from './core/failures.ts';
 import { deadLetterFor } from './dead-letter.ts';
 import { verdictOf } from './decide.ts';
 import type { ReadyEntry } from './entry.ts';
-import { isNevertwiceError, NevertwiceError, type Reject } from './errors.ts';
+import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
 import { type Handled, HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
@@ -35,7 +35,7 @@ export async function attempt(
     const done = await inbox.transaction(
       entries.map(entry => entry.claim),
       { budgetMs, overlap: path.overlap },
-      unit => handleClaimed(path, scope, entries, unit),
+      async unit => withoutOvertaking(path, entries, await handleClaimed(path, scope, entries, unit)),
     );
     await reach(path, scope, 'record', 'after', entries);
     return { outcome: 'committed', cut: done.cut, conflicts: recordVerdicts(path, entries, done) };
@@ -85,6 +85,24 @@ export async function handleClaimed(
 }
 
 const BEHIND = { kind: 'behind', reason: 'waits behind a dead letter of the same key' } as const;
+
+/**
+ * Where dead letters hold up their key, a set must not do a message that stands behind one it has rejected: the
+ * transaction is undone as if the handler had thrown, and the rejected one is isolated.
+ */
+function withoutOvertaking(path: Path, entries: readonly ReadyEntry[], done: Claimed): Claimed {
+  if (path.policy.deadLetter !== 'key' || done.rejected.size === 0) return done;
+  const first = new Map<string, ReadyEntry>();
+  for (const entry of entries) {
+    if (entry.key === undefined) continue;
+    const before = first.get(entry.key);
+    if (done.rejected.has(entry)) first.set(entry.key, before ?? entry);
+    else if (before !== undefined && done.results.has(entry)) {
+      throw new HandlerFailed(new Reject(done.rejected.get(before)!), before);
+    }
+  }
+  return done;
+}
 
 async function behindDeadLetters(
   path: Path,

@@ -18,6 +18,8 @@ import { warner } from './warnings.ts';
 export type Shape<B, C extends MessageContext> = {
   /** Any Standard Schema for the decoded body. What is invalid becomes a dead letter naming the field. */
   body?: Schema<B>;
+  /** Bytes of this type's bodies to a value; without it the consumer's. */
+  decode?: Decode;
 } & (
   | { handle: (message: Message<NoInfer<B>>, context: C) => unknown; handleBatch?: never }
   | { handleBatch: (messages: readonly Message<NoInfer<B>>[], context: BatchContext<C>) => unknown; handle?: never }

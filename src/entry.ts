@@ -27,6 +27,8 @@ export interface Entry {
   lostRaces: number;
   /** Commits with it that the server never confirmed. */
   unknownCommits: number;
+  /** Under a lease: its handler has run, and the store has not said yet that it knows. */
+  unrecorded: { readonly nonce: string; readonly result: unknown } | undefined;
   /** When it was first found busy, by the monotonic clock; undefined when it was not. */
   busySince: number | undefined;
 }

@@ -20,12 +20,15 @@ export interface Route {
   readonly kind: 'handle' | 'handleBatch';
   readonly handler: (input: any, context: any) => unknown;
   readonly body: Schema<unknown> | undefined;
+  /** Of this type alone; otherwise the consumer's. */
+  readonly decode?: Decode | undefined;
 }
 
 export interface RouteOptions {
   readonly handle?: ((message: any, context: any) => unknown) | undefined;
   readonly handleBatch?: ((messages: any, context: any) => unknown) | undefined;
   readonly body?: Schema<any> | undefined;
+  readonly decode?: Decode | undefined;
 }
 
 /** Which handler a type goes to; `undefined` when nobody handles it. */
@@ -48,7 +51,7 @@ export function routerFor(
 }
 
 function routeFrom(options: RouteOptions, where: string): Route {
-  const { handle, handleBatch, body } = options;
+  const { handle, handleBatch, body, decode } = options;
   if ((typeof handle === 'function') === (typeof handleBatch === 'function')) {
     throw new NevertwiceError('NT_CONFIG', `${where} needs exactly one of handle and handleBatch`);
   }
@@ -56,8 +59,8 @@ function routeFrom(options: RouteOptions, where: string): Route {
     throw new NevertwiceError('NT_CONFIG', `${where}: body must be a Standard Schema (zod, valibot, arktype, …)`);
   }
   return handle === undefined
-    ? { kind: 'handleBatch', handler: handleBatch!, body }
-    : { kind: 'handle', handler: handle, body };
+    ? { kind: 'handleBatch', handler: handleBatch!, body, decode }
+    : { kind: 'handle', handler: handle, body, decode };
 }
 
 /** A schema that checks nothing: the producer's word for the type is taken. */

@@ -24,7 +24,8 @@ export async function identify(path: Path, deliveries: readonly Delivery[]): Pro
 function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
   if (delivery.fault !== undefined)
     return entryFrom(delivery, { refusal: { kind: 'unreadable', reason: delivery.fault } });
-  const lazy = new LazyBody(delivery, path.decode);
+  const route = path.router(delivery.type);
+  const lazy = new LazyBody(delivery, route?.decode ?? path.decode);
   let id: string;
   try {
     id = checkedId(path.identity, rawMessage(delivery, lazy), path.normalise);
@@ -35,7 +36,6 @@ function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
   const refuse = (refusal: Refusal) =>
     entryFrom(delivery, { id, claim: { key, hex, fingerprint: undefined }, refusal });
 
-  const route = path.router(delivery.type);
   if (route === undefined) {
     const type =
       delivery.type === undefined ? 'without a type' : `of type ${JSON.stringify(delivery.type.slice(0, 100))}`;
@@ -127,6 +127,7 @@ function entryFrom(delivery: Delivery, parts: Parts): Entry {
     failures: 0,
     lostRaces: 0,
     unknownCommits: 0,
+    unrecorded: undefined,
     busySince: undefined,
   };
 }

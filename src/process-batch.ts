@@ -18,10 +18,11 @@ export async function processBatch(path: Path, scope: Scope, batch: Batch): Prom
   await reach(path, scope, 'identify', 'after', batch.entries);
 
   while (undecided(batch).length > 0 && !scope.stopping.aborted) {
-    const refused = undecided(batch).filter(entry => entry.refusal !== undefined);
+    const open = inKeyOrder(path, undecided(batch));
+    const refused = open.filter(entry => entry.refusal !== undefined);
     for (const entry of refused) await refuse(path, scope, entry);
 
-    const ready = undecided(batch).filter(isReady);
+    const ready = open.filter(isReady);
     const { firsts, followersOf } = splitFollowers(ready, entry => entry.claim.hex);
     if (path.store.promise === 'exactly-once') await withinTransaction(path, path.store.inbox, scope, firsts);
     else await underLease(path, path.store.inbox, scope, firsts);
@@ -29,6 +30,13 @@ export async function processBatch(path: Path, scope: Scope, batch: Batch): Prom
     for (const [first, followers] of followersOf) await decideFollowers(path, scope, first, followers);
     await waitForOwners(path, scope, [...refused, ...firsts]);
   }
+}
+
+/** Where dead letters hold up their key, what stands before a refused message must be done before it is set aside. */
+function inKeyOrder(path: Path, entries: readonly Entry[]): readonly Entry[] {
+  if (path.policy.deadLetter !== 'key') return entries;
+  const next = entries.findIndex(entry => entry.refusal !== undefined && entry.key !== undefined);
+  return next === -1 ? entries : entries.slice(0, Math.max(next, 1));
 }
 
 /** What was refused before its claim is set aside, or ignored where the consumer chose that for types it does not know. */

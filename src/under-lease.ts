@@ -21,7 +21,13 @@ export async function underLease(
   scope: Scope,
   entries: readonly ReadyEntry[],
 ): Promise<void> {
-  const work = new WorkList(entries);
+  // First what was done before an outage and could not be recorded: claimed again it would be done again.
+  await record(
+    path,
+    inbox,
+    entries.filter(entry => entry.unrecorded !== undefined),
+  );
+  const work = new WorkList(entries.filter(entry => entry.verdict === undefined));
   for (let group = work.take(); group !== undefined; group = work.take()) {
     if (scope.stopping.aborted) return;
     await reach(path, scope, 'claim', 'before', group);
@@ -76,7 +82,7 @@ async function handleHeld(
   const entries = [...held.keys()];
   if (entries.length === 0) return;
   const release = (some: readonly ReadyEntry[]) =>
-    inbox.release(some.filter(e => e.verdict === undefined).map(e => held.get(e)!));
+    inbox.release(some.filter(e => e.verdict === undefined && e.unrecorded === undefined).map(e => held.get(e)!));
   try {
     await reach(path, scope, 'handle', 'before', entries);
     const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held));
@@ -125,15 +131,27 @@ function surroundings(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntr
   };
 }
 
-async function complete(
+function complete(
   path: Path,
   inbox: LeaseInbox,
   held: ReadonlyMap<ReadyEntry, Held>,
   done: readonly (readonly [ReadyEntry, unknown])[],
 ): Promise<void> {
-  if (done.length === 0) return;
-  const recorded = await inbox.complete(done.map(([entry, result]) => ({ ...held.get(entry)!, result })));
-  for (const [i, [entry, result]] of done.entries()) {
+  for (const [entry, result] of done) entry.unrecorded = { nonce: held.get(entry)!.nonce, result };
+  return record(
+    path,
+    inbox,
+    done.map(([entry]) => entry),
+  );
+}
+
+/** Completes what handlers have done. When the store fails, the entries remember it for the next time. */
+async function record(path: Path, inbox: LeaseInbox, entries: readonly ReadyEntry[]): Promise<void> {
+  if (entries.length === 0) return;
+  const recorded = await inbox.complete(entries.map(entry => ({ claim: entry.claim, ...entry.unrecorded! })));
+  for (const [i, entry] of entries.entries()) {
+    const { result } = entry.unrecorded!;
+    entry.unrecorded = undefined;
     // Lost: another owner has the message now. It is not acked by us; claiming it again tells what became of it. And what
     // a handler completed after its time limit may have been decided already.
     if (!recorded[i] || entry.verdict !== undefined) continue;

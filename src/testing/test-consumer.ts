@@ -64,6 +64,7 @@ export async function testConsumer(
   const source = new TestSource();
   const gates = new Gates();
   let ended: { readonly error: unknown } | undefined;
+  const howItEnded = () => ended;
   const end = (error: unknown) => {
     ended = { error };
     gates.end(error);
@@ -72,11 +73,13 @@ export async function testConsumer(
   let deliveries = 0;
 
   const deliver = async (message: TestMessage): Promise<DeliveryResult> => {
-    if (ended !== undefined) throw ended.error;
+    const before = howItEnded();
+    if (before !== undefined) throw before.error;
     const settled = source.deliver(deliveryFrom(message, ++deliveries));
     const verdict = await Promise.race([settled, running.then(() => undefined)]);
     if (verdict !== undefined) return verdict as DeliveryResult;
-    if (ended !== undefined && !isNevertwiceError(ended.error, 'NT_STOPPED')) throw ended.error;
+    const after = howItEnded();
+    if (after !== undefined && !isNevertwiceError(after.error, 'NT_STOPPED')) throw after.error;
     return 'not acked';
   };
   const stop = async () => {

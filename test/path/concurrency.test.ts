@@ -44,7 +44,7 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
     expect([most, await wallet.balance()]).toEqual([3, 36]);
   });
 
-  test('within a lane messages are handled in order, also when some need several tries', async () => {
+  test(`within a lane messages are handled in order, also when some need several tries (seed ${SEED})`, async () => {
     const random = seeded(SEED);
     const wallet = await s.wallet();
     const orders = new Map<string, number[]>();

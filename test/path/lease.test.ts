@@ -1,5 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createConsumer, createInbox, type LeaseContext, type PointAt, Reject, Unavailable } from '../../src/index.ts';
+import {
+  type ConsumerRegistration,
+  createConsumer,
+  createInbox,
+  type LeaseContext,
+  type LeaseStore,
+  NevertwiceError,
+  type PointAt,
+  Reject,
+  Unavailable,
+} from '../../src/index.ts';
 import { memoryBroker, memorySource, memoryStore } from '../../src/memory.ts';
 import { until } from '../support/until.ts';
 import { type ManualClock, manualClock } from './clock.ts';
@@ -184,6 +194,27 @@ describe('a handler that overruns its time', () => {
     expect(calls).toEqual(['m1', 'm2', 'm3', 'm4']);
   });
 
+  test('a set that overruns decides nothing any more: its late rejection is for the next owner to make', async () => {
+    const held = gate();
+    const ended = Promise.withResolvers<void>();
+    const consumer = createConsumer({
+      ...options,
+      retries: { attempts: 1 },
+      store,
+      handleBatch: async (messages, context) => {
+        await held.pass();
+        context.reject(messages[0]!, 'closed');
+        setImmediate(ended.resolve);
+      },
+    });
+    const source = deliverySource([{ id: 'm1' }]);
+    await consumer.run({ source });
+    held.open();
+    await ended.promise;
+    expect(source.outcomes).toEqual(['dead-lettered']);
+    expect([consumer.summary.deadLetters, kinds()]).toEqual([1, [['m1', 'attempts']]]);
+  });
+
   test('a stop at its deadline leaves the lease of the running one alone and gives the others up', async () => {
     const held = gate();
     const calls: string[] = [];
@@ -354,6 +385,46 @@ describe('trouble', () => {
       failed: 0,
     });
     expect(calls).toEqual(['m1', 'm2', 'm2', 'm2', 'm2', 'm3']);
+  });
+
+  test('a store that fails when the handler is done: it is recorded when the store is back, and not done again', async () => {
+    let failures = 3;
+    const { promise, name, capabilities, positions } = store;
+    const flaky: LeaseStore = {
+      promise,
+      name,
+      capabilities,
+      positions,
+      ping: () => store.ping(),
+      stats: () => store.stats(),
+      close: () => store.close(),
+      open: async (consumer: ConsumerRegistration) => {
+        const inbox = await store.open(consumer);
+        return {
+          ...inbox,
+          complete: (items: Parameters<typeof inbox.complete>[0]) => {
+            if (failures-- > 0) throw new NevertwiceError('NT_STORE_DOWN', 'the connection was lost');
+            return inbox.complete(items);
+          },
+        };
+      },
+    };
+    const calls: string[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store: flaky,
+      clock,
+      handle: message => void calls.push(message.id),
+    });
+    const source = deliverySource([{ id: 'm1' }, { id: 'm2' }]);
+    expect(await consumer.run({ source })).toEqual({
+      processed: 2,
+      duplicates: 0,
+      conflicts: 0,
+      deadLetters: 0,
+      failed: 0,
+    });
+    expect([calls, source.outcomes, await done()]).toEqual([['m1', 'm2'], ['processed', 'processed'], 2]);
   });
 
   test('a lost ack: the copy is a duplicate', async () => {

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createConsumer, Reject, Unavailable } from '../../src/index.ts';
-import { memoryBroker, memorySource } from '../../src/memory.ts';
+import { type Clock, createConsumer, Reject, Unavailable } from '../../src/index.ts';
+import { memoryBroker, memorySource, memoryStore } from '../../src/memory.ts';
 import { until } from '../support/until.ts';
 import { manualClock } from './clock.ts';
 import { deliverySource } from './deliveries.ts';
@@ -252,4 +252,34 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
       expect(await wallet.balance()).toBe(4);
     },
   );
+});
+
+test('everything on one store that waits out the same trouble waits for one probe', async () => {
+  const store = memoryStore();
+  const sleeping: (() => void)[] = [];
+  const clock: Clock = {
+    monotonicMs: () => 0,
+    random: () => 0.5,
+    sleep: () => new Promise<void>(resolve => sleeping.push(resolve)),
+  };
+  let down = true;
+  let waiting = 0;
+  const run = (name: string) => {
+    const handle = () => {
+      if (!down) return;
+      waiting++;
+      throw new Unavailable('the bank');
+    };
+    const messages = Array.from({ length: 3 }, (_, i) => ({ id: `m${i}`, partition: i }));
+    const source = memorySource(messages, { partitions: 3 });
+    return createConsumer({ name, store, clock, handle }).run({ source });
+  };
+  const runs = [run('email'), run('ledger')];
+  await until('six lanes wait', () => waiting === 6);
+  await nextTurn();
+  expect(sleeping).toHaveLength(1);
+  down = false;
+  sleeping[0]!();
+  for (const summary of await Promise.all(runs)) expect(summary).toMatchObject({ processed: 3, failed: 0 });
+  expect(sleeping).toHaveLength(1);
 });

@@ -3,12 +3,14 @@ import type { Sql, TransactionalStore } from '../../src/index.ts';
 import { postgresJs, postgresStore } from '../../src/stores/postgres/index.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
 
-/** A store on its own database, with a wallet whose one account `a` is empty. */
+/** A store on its own database, with a wallet of one account. Tests that share it begin with `reset`. */
 export interface ClientStore {
   readonly store: TransactionalStore<any>;
   readonly database: FreshDatabase;
   /** How often the store was probed: a consumer does that when it pauses, and never else. */
   readonly probes: () => number;
+  /** Empties account, inbox and dead letters; no probe has happened. */
+  reset(): Promise<void>;
   balance(): Promise<number>;
   inboxRows(): Promise<number>;
   deadLetters(): Promise<readonly (readonly [id: string, kind: string, reason: string])[]>;
@@ -42,6 +44,7 @@ async function withWallet(
   drop: () => Promise<void>,
 ): Promise<ClientStore> {
   const aside = database.pool({ max: 1 });
+  await store.open({ name: 'somebody', signature: 's' });
   await aside.query('CREATE TABLE wallet (account text PRIMARY KEY, balance integer NOT NULL)');
   await aside.query("INSERT INTO wallet VALUES ('a', 0)");
   let probes = 0;
@@ -54,6 +57,11 @@ async function withWallet(
     store,
     database,
     probes: () => probes,
+    reset: async () => {
+      await aside.query('UPDATE wallet SET balance = 0');
+      await aside.query('TRUNCATE nevertwice.inbox, nevertwice.dead_letters, nevertwice.consumers');
+      probes = 0;
+    },
     balance: async () => (await aside.query('SELECT balance FROM wallet')).rows[0].balance,
     inboxRows: async () => (await aside.query('SELECT count(*)::int AS n FROM nevertwice.inbox')).rows[0].n,
     deadLetters: async () => {

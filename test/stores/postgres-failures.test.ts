@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Consumer, createConsumer, createInbox, type Sql } from '../../src/index.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Consumer, createConsumer, type Sql } from '../../src/index.ts';
 import { memorySource } from '../../src/memory.ts';
+import { testConsumer } from '../../src/testing/index.ts';
 import { until } from '../support/until.ts';
 import { type ClientStore, clientStores, credit } from './postgres-clients.ts';
 
@@ -15,10 +16,11 @@ const raise = (sql: Sql, code: string, text: string) => {
 
 describe.each(clientStores)('%s', (_, create) => {
   let w: ClientStore;
-  beforeEach(async () => {
+  beforeAll(async () => {
     w = await create();
   });
-  afterEach(() => w.drop());
+  afterAll(() => w.drop());
+  beforeEach(() => w.reset());
 
   const consume = (handle: (message: { id: string }, context: { sql: Sql; tx: any }) => unknown): Consumer =>
     createConsumer({
@@ -34,9 +36,9 @@ describe.each(clientStores)('%s', (_, create) => {
   }) => {
     const locale = await anotherLanguage(w);
     await annotate(locale === undefined ? 'the server has no messages but English ones' : `messages in ${locale}`);
-    await createInbox({ name: 'pay', store: w.store }).process({ id: 'm-1', body: {} }, (_m, c) => credit(c, 500));
-    const summary = await consume((_m, context) => credit(context, 500)).run();
-    expect(summary).toEqual({ processed: 1, duplicates: 1, conflicts: 0, deadLetters: 0, failed: 0 });
+    const consumer = consume((_m, context) => credit(context, 500));
+    await consumer.run({ source: memorySource(two.slice(0, 1)) });
+    expect(await consumer.run()).toEqual({ processed: 2, duplicates: 1, conflicts: 0, deadLetters: 0, failed: 0 });
     expect(await w.balance()).toBe(1_000);
     expect(w.probes()).toBe(0);
   });
@@ -123,38 +125,32 @@ describe.each(clientStores)('%s', (_, create) => {
 describe.each(clientStores.filter(([name]) => name.startsWith('pg')))('%s after a failover', (_, create) => {
   test('sessions on what has become a replica are left behind: a pause, no try spent, and it goes on by itself', async () => {
     const w = await create();
-    await w.store.open({ name: 'pay', signature: 's' });
     const admin = w.database.pool({ max: 1 });
     const name = new URL(w.database.url).pathname.slice(1);
-    // What a demoted primary does to its sessions and to new ones.
-    const readOnly = async (on: boolean) => {
-      await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = ${on}`);
-      if (on)
-        await admin.query(
-          'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()',
-          [name],
-        );
-    };
-    await readOnly(true);
     const consumer = createConsumer({
-      name: 'orders',
+      name: 'pay',
       store: w.store,
-      source: memorySource(two, { partitions: 1, retryLater: false }),
       retries,
       handle: (_m, context) => credit(context, 500),
     });
-    // The consumer is known, so that its start only reads.
-    await admin.query('SET default_transaction_read_only = off');
+    await using t = await testConsumer(consumer);
+    expect(await t.deliver({ id: 'm-1', body: {} })).toBe('processed');
+
+    // What a primary that was demoted does to its sessions and to new ones.
+    await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
     await admin.query(
-      "INSERT INTO nevertwice.consumers (name, signature) SELECT 'orders', signature FROM (SELECT 'header:message-id' AS signature) s ON CONFLICT DO NOTHING",
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()',
+      [name],
     );
-    const running = consumer.run();
-    running.catch(() => undefined);
-    await until('the consumer pauses', () => w.probes() > 1);
-    expect(consumer.summary).toEqual({ processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
-    await readOnly(false);
-    expect(await running).toEqual({ processed: 2, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
+    const delivered = t.deliver({ id: 'm-2', body: {} });
+    await until('the consumer pauses, and again after a probe that succeeded', () => w.probes() > 2);
+    expect(consumer.summary).toMatchObject({ processed: 1, failed: 0 });
+
+    await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = off`);
+    expect(await delivered).toBe('processed');
+    expect(consumer.summary).toEqual({ processed: 2, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
     expect(await w.balance()).toBe(1_000);
+    await t.stop();
     await w.drop();
   });
 });

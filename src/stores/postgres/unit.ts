@@ -1,4 +1,4 @@
-import { classifyFailure } from '../../core/failures.ts';
+import { classifyFailure, failureCode } from '../../core/failures.ts';
 import type { Sql } from '../../ports/sql.ts';
 import { type Answer, type Claim, Contended, type DeadLetter, type Unit } from '../../ports/store.ts';
 import { refuseUndefined, templateText } from '../sql/template.ts';
@@ -153,7 +153,11 @@ function lettersJson(letters: readonly DeadLetter[]): string {
   );
 }
 
-/** A claim that waited out its bound has cost the transaction; that is an answer, not a failure. */
+/**
+ * A claim that waited out its bound has cost the transaction; that is an answer, not a failure. The bound may also be the
+ * session's own: a statement_timeout (57014) below ours, or one that a large batch runs into.
+ */
 export function claimError(error: unknown): unknown {
-  return classifyFailure(error) === 'contended' ? new Contended(error) : error;
+  const waited = classifyFailure(error) === 'contended' || failureCode(error) === '57014';
+  return waited ? new Contended(error) : error;
 }

@@ -2,6 +2,7 @@ import { failureCode } from '../../../core/failures.ts';
 import { NevertwiceError } from '../../../errors.ts';
 import type { Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
+import { inTurn } from './turns.ts';
 
 /** What we call on a `pg` client. */
 export interface PgClientLike {
@@ -118,11 +119,9 @@ function checkedOut(client: PgClientLike): CheckedOut {
  * machine that lost its power stay locked for the two hours of the kernel's default. Refused settings do no harm.
  */
 function keepAlive(client: PgClientLike): void {
-  client
-    .query(
-      "SELECT set_config('tcp_keepalives_idle','30',false), set_config('tcp_keepalives_interval','10',false), set_config('tcp_keepalives_count','3',false)",
-    )
-    .catch(() => undefined);
+  const settings =
+    "SELECT set_config('tcp_keepalives_idle','30',false), set_config('tcp_keepalives_interval','10',false), set_config('tcp_keepalives_count','3',false)";
+  inTurn(client, () => client.query(settings)).catch(() => undefined);
 }
 
 /** Runs a statement; kept prepared on the server when it has a name and `generation`, which tells names apart, is given. */
@@ -133,9 +132,12 @@ export async function queryOn(
 ): Promise<readonly Row[]> {
   const { text, name } = statement;
   const values = statement.values as unknown[];
-  if (values.length === 0) return (await client.query(text)).rows;
-  if (generation === undefined || name === '') return (await client.query({ text, values })).rows;
-  return (await client.query({ text, values, name: generation === 0 ? name : `${name}_${generation}` })).rows;
+  const reply = await inTurn(client, () => {
+    if (values.length === 0) return client.query(text);
+    if (generation === undefined || name === '') return client.query({ text, values });
+    return client.query({ text, values, name: generation === 0 ? name : `${name}_${generation}` });
+  });
+  return reply.rows;
 }
 
 // Parsing literals costs more than a round trip saves once a batch has dozens of ids.

@@ -1,6 +1,7 @@
 import { NevertwiceError } from '../../../errors.ts';
 import type { TransactionGuard } from '../../sql/guard.ts';
 import type { PgClientLike } from './pg-connection.ts';
+import { inTurn } from './turns.ts';
 
 const REFUSED: ReadonlySet<PropertyKey> = new Set(['release', 'end', 'connect']);
 
@@ -12,14 +13,19 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
   const query = (...args: unknown[]) => {
     if (isSubmittable(args[0])) {
       // pg-cursor and pg-query-stream read rows as they go: a cursor by another name, and no promise to wait for.
-      guard.admit('DECLARE');
+      guard.admit(`DECLARE; ${textOf(args[0])}`);
       return (client.query as (...a: unknown[]) => unknown).apply(client, args);
     }
     const text = textOf(args[0]);
     const last = args[args.length - 1];
-    if (typeof last === 'function') return withCallback(client, guard, text, args, last as Callback);
+    if (typeof last === 'function') return withCallback(client, guard, text, args.slice(0, -1), last as Callback);
+    const inside = typeof args[0] === 'object' ? (args[0] as { callback?: Callback } | null)?.callback : undefined;
+    if (typeof inside === 'function') {
+      const config = { ...(args[0] as object), callback: undefined };
+      return withCallback(client, guard, text, [config, ...args.slice(1)], inside);
+    }
     corkUntilNextTick(client);
-    return guard.track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args));
+    return guard.track(text, () => send(client, args));
   };
   return new Proxy(client, {
     get(target, property) {
@@ -70,11 +76,15 @@ function withCallback(
   done: Callback,
 ): void {
   guard
-    .track(text, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, args.slice(0, -1)))
+    .track(text, () => send(client, args))
     .then(
       result => done(null, result),
       error => done(error),
     );
+}
+
+function send(client: PgClientLike, args: readonly unknown[]): Promise<unknown> {
+  return inTurn(client, () => (client.query as (...a: unknown[]) => Promise<unknown>).apply(client, [...args]));
 }
 
 function isSubmittable(config: unknown): boolean {

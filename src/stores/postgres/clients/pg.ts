@@ -8,6 +8,7 @@ import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
 import { guardedClient } from './pg-handle.ts';
 import { succeedsWithin, within } from './reply.ts';
+import { inTurn } from './turns.ts';
 
 export interface PgDriverOptions<Tx> {
   readonly isolation: 'read committed' | 'repeatable read' | 'serializable';
@@ -101,11 +102,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
     if (first !== undefined && client.pipeline !== true) {
       const text = inlined(first);
       if (text !== undefined) {
-        const results = (await client.query(`${this.#begin};\n${text}`)) as unknown as readonly { rows: Row[] }[];
-        return results[1]!.rows;
+        const results: unknown = await inTurn(client, () => client.query(`${this.#begin};\n${text}`));
+        return (results as readonly { rows: Row[] }[])[1]!.rows;
       }
     }
-    const begun = client.query(this.#begin);
+    const begun = inTurn(client, () => client.query(this.#begin));
     if (first === undefined || client.pipeline !== true) await begun;
     const [, rows] = await Promise.all([begun, first === undefined ? [] : queryOn(client, first, this.#prepareAs)]);
     return rows;
@@ -115,7 +116,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
   async #commit(connection: CheckedOut, guard: TransactionGuard): Promise<void> {
     let reply: { command?: string };
     try {
-      reply = await within(this.#options.replyTimeoutMs, connection.client.query('COMMIT'));
+      const { client } = connection;
+      reply = await within(
+        this.#options.replyTimeoutMs,
+        inTurn(client, () => client.query('COMMIT')),
+      );
     } catch (error) {
       const failure = classifyFailure(error);
       if (connection.lost === undefined && failure !== undefined && failure !== 'outage') {
@@ -157,7 +162,9 @@ export class PgDriver<Tx> implements Driver<Tx> {
       // handler that overran its time: then the server is told to stop.
       const cancelled = guard.inFlight > 0 && (abandoned || !(await succeedsWithin(replyTimeoutMs, guard.drained())));
       if (cancelled) await cancelBackend(this.#pool, connection.client, replyTimeoutMs);
-      await within(replyTimeoutMs, Promise.all([guard.drained(), connection.client.query('ROLLBACK')]));
+      const { client } = connection;
+      const rolledBack = inTurn(client, () => client.query('ROLLBACK'));
+      await within(replyTimeoutMs, Promise.all([guard.drained(), rolledBack]));
       // A cancel signal may still be on its way and would hit whoever got this connection next.
       if (cancelled || stale) connection.destroy();
       else connection.release();
