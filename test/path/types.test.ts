@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -7,6 +8,7 @@ import { testConsumer } from '../../src/testing/index.ts';
 import { SEED } from '../support/random.ts';
 import { until } from '../support/until.ts';
 import { deliverySource } from './deliveries.ts';
+import { watched } from './sources.ts';
 import { type AnyStore, allStores, freshName, type Wallet } from './stores.ts';
 import { warningsOf } from './warnings.ts';
 
@@ -222,12 +224,15 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
           },
         },
       });
-      const running = consumer.run({ source: broker.source() });
+      const watch = watched(broker.source());
+      const running = consumer.run({ source: watch.source });
       running.catch(() => undefined);
       broker.send({ id: 'm1', type: 'known', partition: 0 });
       await started.promise;
       broker.send({ id: 'm2', type: 'new', partition: 1 });
-      await until('the other lane has taken the unknown type', () => broker.pending(name) === 2);
+      await until('the other lane has taken the unknown type', () => watch.mostUnsettled === 2);
+      for (let i = 0; i < 20; i++) await nextTurn();
+      expect(watch.settlements).toEqual([]);
       goOn.resolve();
       await expect(running).rejects.toMatchObject({ code: 'NT_CONFIG' });
       expect(consumer.summary.processed).toBe(1);

@@ -216,6 +216,27 @@ describe('the TransactionSql of postgres.js', () => {
     expect(await ledger()).toEqual([]);
   });
 
+  test('a connection that is lost under its own queries is an outage, which costs no try', async () => {
+    let cut = false;
+    const consumer = createConsumer({
+      name: `pay ${names++}`,
+      store: postgresStore(postgresJs(sql)),
+      retries: { attempts: 1 },
+      handle: async (_, { tx }) => {
+        if (!cut) {
+          cut = true;
+          await tx`SELECT pg_terminate_backend(pg_backend_pid())`.catch(() => {
+            throw new Error('could not save');
+          });
+        }
+        await tx`INSERT INTO ledger VALUES ('a')`;
+      },
+    });
+    const summary = await consumer.run({ source: memorySource([{ id: 'm1', body: {} }], { retryLater: false }) });
+    expect(summary).toEqual({ processed: 1, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
+    expect(await ledger()).toEqual(['a']);
+  });
+
   test('C23: the time limit stops what runs on the server, and the message is fresh again', async () => {
     const limited = processOn(postgresStore(postgresJs(sql)), 200);
     const start = performance.now();

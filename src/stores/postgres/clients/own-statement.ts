@@ -6,7 +6,7 @@ import { NevertwiceError } from '../../../errors.ts';
  * so it must not come out as the handler's failure (a disk that is full, a primary that has become a replica).
  */
 export function ownError(error: unknown): unknown {
-  return error;
+  if (classifyFailure(error) !== 'outage') return error;
   const code = failureCode(error);
   return new NevertwiceError('NT_STORE_DOWN', `PostgreSQL cannot work now (${code}); nothing was committed`, {
     cause: error,

@@ -1,8 +1,9 @@
 import { NevertwiceError } from '../../../errors.ts';
 import type { Executor, HandleGuard } from './executor.ts';
+import { TransactionState } from './postgres-js-state.ts';
 
 /** What we call on postgres.js: the tagged function that `postgres()` returns, and the one inside `begin`. */
-interface TransactionSqlLike {
+export interface TransactionSqlLike {
   unsafe(text: string, values?: any, options?: { prepare?: boolean }): PromiseLike<ArrayLike<any>>;
   savepoint(work: (sql: any) => unknown): PromiseLike<any>;
 }
@@ -18,54 +19,50 @@ export type PostgresJsTx<S> = S extends {
   ? Tx
   : never;
 
-type Queries = Set<{ readonly active?: boolean; cancel?(): unknown }>;
-
 /**
  * Runs the PostgreSQL store on postgres.js: `postgresStore(postgresJs(postgres(url)))`. The handle is its
  * `TransactionSql`. A query that is never awaited is never sent, as always with postgres.js.
  */
 export function postgresJs<S extends PostgresJsLike>(sql: S): Executor<PostgresJsTx<S>>;
 export function postgresJs(sql: PostgresJsLike): Executor<TransactionSqlLike> {
-  const transactions = new WeakMap<
-    TransactionSqlLike,
-    { readonly scopes: TransactionSqlLike[]; readonly sent: Queries }
-  >();
-  const of = (tx: TransactionSqlLike) => {
-    const known = transactions.get(tx) ?? { scopes: [tx], sent: new Set() };
-    transactions.set(tx, known);
-    return known;
+  const states = new WeakMap<TransactionSqlLike, TransactionState<TransactionSqlLike>>();
+  const stateOf = (tx: TransactionSqlLike) => {
+    const state = states.get(tx) ?? new TransactionState(tx);
+    states.set(tx, state);
+    return state;
   };
   return {
     name: 'postgres.js',
     pipelined: true,
     ...(sql.options?.max === undefined ? {} : { connections: sql.options.max }),
-    transaction: work => sql.begin(work),
+    transaction: async work => {
+      let state: TransactionState<TransactionSqlLike> | undefined;
+      try {
+        return await sql.begin(tx => {
+          state = stateOf(tx);
+          return state.whileConnected(work(tx));
+        });
+      } catch (error) {
+        state?.ended(error);
+        throw error;
+      }
+    },
     query: async (tx, text, values) => {
-      const { scopes, sent } = of(tx);
+      const state = stateOf(tx);
+      state.assertConnected();
       // `prepare` keeps the statement on the server.
-      const query = scopes.at(-1)!.unsafe(text, values, { prepare: true });
-      void follow(query, sent);
+      const query = state.scope.unsafe(text, values, { prepare: true });
+      state.follow(query);
       return { rows: Array.from(await query) };
     },
     // It fails a transaction in which any query failed, unless the query went through the scope of a savepoint.
     savepoint: (tx, work) => {
-      const { scopes } = of(tx);
-      return scopes.at(-1)!.savepoint(async inner => {
-        scopes.push(inner);
-        try {
-          return await work();
-        } finally {
-          scopes.splice(scopes.indexOf(inner), 1);
-        }
-      }) as Promise<any>;
+      const state = stateOf(tx);
+      state.assertConnected();
+      return state.scope.savepoint(inner => state.inScope(inner, work)) as Promise<any>;
     },
-    cancel: tx => {
-      for (const query of of(tx).sent) if (query.active === true) query.cancel?.();
-    },
-    guarded: (tx, guard) => {
-      const { scopes, sent } = of(tx);
-      return guardedSql(tx, () => scopes.at(-1)!, guard, sent);
-    },
+    cancel: tx => stateOf(tx).cancel(),
+    guarded: (tx, guard) => guardedSql(tx, stateOf(tx), guard),
   };
 }
 
@@ -75,72 +72,63 @@ export function postgresJs(sql: PostgresJsLike): Executor<TransactionSqlLike> {
  */
 function guardedSql(
   sql: TransactionSqlLike,
-  scope: () => TransactionSqlLike,
+  state: TransactionState<TransactionSqlLike>,
   guard: HandleGuard,
-  sent: Queries,
 ): TransactionSqlLike {
+  const admit = (text: string) => {
+    guard.admit(text);
+    state.assertConnected();
+  };
   const watched = (text: string, query: unknown) => {
-    const settled = follow(query, sent);
+    const settled = state.follow(query);
     if (settled !== undefined) guard.watch(text, settled);
     return query;
   };
   return new Proxy(sql, {
     apply(_, self, args: unknown[]) {
       const [first] = args;
-      const call = () => Reflect.apply(scope() as unknown as (...a: unknown[]) => unknown, self, args);
+      const call = () => Reflect.apply(state.scope as unknown as (...a: unknown[]) => unknown, self, args);
       // A template's values never become text, so the text is the template's own parts; anything else is a helper.
       if (!Array.isArray(first) || !('raw' in first)) {
         guard.assertOpen();
         return call();
       }
       const text = (first as unknown as string[]).join('?');
-      guard.admit(text);
+      admit(text);
       return watched(text, call());
     },
     get(_, property) {
-      const value = Reflect.get(scope(), property);
+      const value = Reflect.get(state.scope, property);
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
-        const call = () => Reflect.apply(value, scope(), args);
         switch (property) {
           case 'unsafe':
-            guard.admit(String(args[0]));
-            return watched(String(args[0]), call());
+            admit(String(args[0]));
+            return watched(String(args[0]), Reflect.apply(value, state.scope, args));
           case 'savepoint':
-            guard.admit('SAVEPOINT postgres_js');
-            args = args.map(arg =>
-              typeof arg === 'function'
-                ? guardedScope(arg as (inner: TransactionSqlLike) => unknown, guard, sent)
-                : arg,
+            admit('SAVEPOINT postgres_js');
+            return Reflect.apply(
+              value,
+              state.scope,
+              args.map(arg => (typeof arg === 'function' ? guardedScope(arg as Scoped, state, guard) : arg)),
             );
-            return call();
           case 'prepare':
             throw new NevertwiceError('NT_TX_FORBIDDEN', 'a handler may not prepare the transaction for two phases');
           default:
             guard.assertOpen();
-            return call();
+            return Reflect.apply(value, state.scope, args);
         }
       };
     },
   });
 }
 
-/** A savepoint's callback, whose own tagged function is watched like the transaction's. */
-function guardedScope(
-  work: (inner: TransactionSqlLike) => unknown,
-  guard: HandleGuard,
-  sent: Queries,
-): (inner: TransactionSqlLike) => unknown {
-  return inner => work(guardedSql(inner, () => inner, guard, sent));
-}
+type Scoped = (inner: TransactionSqlLike) => unknown;
 
-/** Remembers a query until it has ended. Its own `then` would send it, so the one that all promises share is called. */
-function follow(query: unknown, sent: Queries): Promise<unknown> | undefined {
-  if (!(query instanceof Promise)) return undefined;
-  const known = query as Promise<unknown> & { active?: boolean };
-  sent.add(known);
-  const ended = () => void sent.delete(known);
-  const settled: Promise<unknown> = Promise.prototype.then.call(known, undefined, undefined);
-  Promise.prototype.then.call(settled, ended, ended);
-  return settled;
+/** A savepoint's callback, whose own tagged function is watched like the transaction's. */
+function guardedScope(work: Scoped, outer: TransactionState<TransactionSqlLike>, guard: HandleGuard): Scoped {
+  return inner => {
+    const state = outer.nested(inner);
+    return state.whileConnected((async () => work(guardedSql(inner, state, guard)))());
+  };
 }
