@@ -5,6 +5,8 @@ import { suiteGroups } from './test/support/services.ts';
 export default defineConfig({
   test: {
     pool: 'forks',
+    // Many tests cause the library's warnings on purpose and look at the events; printed they would bury a failure.
+    execArgv: ['--disable-warning=NevertwiceWarning'],
     // Suites start child processes and talk to a real server: more workers than this measure the machine, not the code.
     maxWorkers: 2,
     slowTestThreshold: 5_000,

@@ -215,11 +215,11 @@ describe('PostgreSQL, overlapping handlers', () => {
       expect(errors).toEqual([expect.objectContaining({ code: 'NT_TX_FORBIDDEN' })]);
     },
   );
+});
 
-  test('a pool that does not pipeline is refused at the start, with the fix', async () => {
-    const plain = await onPostgres({ pipeline: false });
-    const consumer = createConsumer({ name: 'pay', store: plain.store, overlap: 'by-key', handle: () => undefined });
-    await expect(consumer.run({ source: memorySource([]) })).rejects.toThrow('pipeline: true');
-    await plain.drop();
-  });
+test('a pool that does not pipeline is refused at the start, with the fix', async () => {
+  const plain = await onPostgres({ pipeline: false });
+  const consumer = createConsumer({ name: 'pay', store: plain.store, overlap: 'by-key', handle: () => undefined });
+  await expect(consumer.run({ source: memorySource([]) })).rejects.toThrow('pipeline: true');
+  await plain.drop();
 });

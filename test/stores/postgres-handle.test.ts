@@ -1,31 +1,18 @@
 import { once } from 'node:events';
-import { PGlite, type Transaction as PgliteTransaction } from '@electric-sql/pglite';
 import pg, { type Pool, type PoolClient } from 'pg';
-import postgres from 'postgres';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createConsumer, createInbox, type Inbox, type TransactionalStore } from '../../src/index.ts';
+import { createConsumer, createInbox } from '../../src/index.ts';
 import { memorySource } from '../../src/memory.ts';
-import { pglite, postgresJs, postgresStore } from '../../src/stores/postgres/index.ts';
+import { postgresStore } from '../../src/stores/postgres/index.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
-
-const forbidden = expect.objectContaining({ code: 'NT_TX_FORBIDDEN' });
-const closed = expect.objectContaining({ code: 'NT_TX_CLOSED' });
+import { closed, forbidden, freshName, processOn } from './postgres-process.ts';
 
 let database: FreshDatabase;
-let names = 0;
 beforeAll(async () => {
   database = await freshDatabase();
   await database.pool({ max: 1 }).query('CREATE TABLE ledger (note text NOT NULL)');
 });
 afterAll(() => database.drop());
-
-function processOn<Tx>(store: TransactionalStore<Tx>, timeoutMs = 20_000) {
-  const inbox: Inbox<TransactionalStore<Tx>> = createInbox({ name: `pay ${names++}`, store, timeoutMs });
-  return (work: (tx: Tx) => unknown) =>
-    inbox.process({ id: 'm1', body: {} }, async (_, context) => {
-      await work(context.tx);
-    });
-}
 
 describe.each([{ pipeline: true }, { pipeline: false }])(
   'the client of a pg pool, pipeline $pipeline',
@@ -106,7 +93,7 @@ describe.each([{ pipeline: true }, { pipeline: false }])(
     });
 
     test('savepoints of one transaction that overlap are refused: undoing one would undo the other', async () => {
-      const inbox = createInbox({ name: `pay ${names++}`, store: postgresStore(pool) });
+      const inbox = createInbox({ name: freshName(), store: postgresStore(pool) });
       const note = (text: string) => (c: { sql: any }) => c.sql`INSERT INTO ledger VALUES (${text})`;
       const results: PromiseSettledResult<unknown>[] = [];
       await inbox.process({ id: 'm1', body: {} }, async (_, c) => {
@@ -133,7 +120,7 @@ describe('overlapping handlers', () => {
   test('query objects are refused by name: rows that come as they are read would mix', async () => {
     const errors: unknown[] = [];
     const consumer = createConsumer({
-      name: `pay ${names++}`,
+      name: freshName(),
       store: postgresStore(database.pool({ max: 2 })),
       overlap: 'by-key',
       handle: async (_, { tx }) => {
@@ -149,146 +136,5 @@ describe('overlapping handlers', () => {
     expect(errors).toEqual([
       expect.objectContaining({ code: 'NT_TX_FORBIDDEN', message: expect.stringContaining('cursor') }),
     ]);
-  });
-});
-
-describe('the TransactionSql of postgres.js', () => {
-  let sql: postgres.Sql;
-  let process: (work: (tx: postgres.TransactionSql) => unknown) => Promise<{ status: string }>;
-  beforeAll(() => {
-    sql = postgres(database.url, { max: 2, onnotice: () => undefined });
-  });
-  afterAll(() => sql.end({ timeout: 1 }));
-  beforeEach(async () => {
-    await sql`TRUNCATE ledger`;
-    process = processOn(postgresStore(postgresJs(sql)));
-  });
-  const ledger = async () => (await sql`SELECT note FROM ledger ORDER BY 1`).map(row => row.note);
-
-  test('has everything that it has: fragments, helpers, unsafe, cursors', async () => {
-    await process(async tx => {
-      const notes = ['a', 'b', 'c'].map(note => ({ note }));
-      await tx`INSERT INTO ${tx('ledger')} ${tx(notes, 'note')}`;
-      const [row] = await tx`SELECT count(*)::int AS n FROM ledger WHERE ${tx`note > ${'a'}`}`;
-      expect(row).toEqual({ n: 2 });
-      expect(await tx.unsafe('SELECT $1::int AS n', [5])).toEqual([{ n: 5 }]);
-      const read: unknown[] = [];
-      await tx`SELECT note FROM ledger ORDER BY 1`.cursor(2, rows => void read.push(...rows.map(r => r.note)));
-      expect(read).toEqual(['a', 'b', 'c']);
-    });
-    expect(await ledger()).toEqual(['a', 'b', 'c']);
-  });
-
-  test.each<[string, (tx: postgres.TransactionSql) => unknown]>([
-    ['COMMIT', tx => tx`COMMIT`],
-    ['unsafe COMMIT', tx => tx.unsafe('SELECT 1; COMMIT')],
-    ['COMMIT inside a savepoint', tx => tx.savepoint(inner => inner`COMMIT`)],
-    ['two phases', tx => tx.prepare('x')],
-  ])('%s is refused', async (_, work) => {
-    await expect(process(work)).rejects.toMatchObject({ code: 'NT_TX_FORBIDDEN' });
-    expect(await ledger()).toEqual([]);
-  });
-
-  test('its own savepoints undo a part, and so do those of the context, also through a handle that is kept', async () => {
-    const inbox = createInbox({ name: `pay ${names++}`, store: postgresStore(postgresJs(sql)) });
-    await inbox.process({ id: 'm1', body: {} }, async (_, { tx, savepoint }) => {
-      const fails = async (on: postgres.TransactionSql) => {
-        await on`INSERT INTO ledger VALUES ('undone')`;
-        await on`INSERT INTO ledger VALUES (${null})`;
-      };
-      await expect(tx.savepoint(fails)).rejects.toMatchObject({ code: '23502' });
-      await expect(savepoint(() => fails(tx))).rejects.toMatchObject({ code: '23502' });
-      await savepoint(() => savepoint(async () => void (await tx`INSERT INTO ledger VALUES ('kept')`)));
-    });
-    expect(await ledger()).toEqual(['kept']);
-  });
-
-  test('is dead after the transaction, its savepoints too', async () => {
-    const kept: postgres.TransactionSql[] = [];
-    await process(async tx => {
-      kept.push(tx);
-      await tx.savepoint(async inner => void kept.push(inner));
-    });
-    for (const tx of kept) {
-      expect(() => tx`INSERT INTO ledger VALUES ('late')`).toThrow(closed);
-      expect(() => tx.unsafe("INSERT INTO ledger VALUES ('late')")).toThrow(closed);
-    }
-    expect(await ledger()).toEqual([]);
-  });
-
-  test('a connection that is lost under its own queries is an outage, which costs no try', async () => {
-    let cut = false;
-    const consumer = createConsumer({
-      name: `pay ${names++}`,
-      store: postgresStore(postgresJs(sql)),
-      retries: { attempts: 1 },
-      handle: async (_, { tx }) => {
-        if (!cut) {
-          cut = true;
-          await tx`SELECT pg_terminate_backend(pg_backend_pid())`.catch(() => {
-            throw new Error('could not save');
-          });
-        }
-        await tx`INSERT INTO ledger VALUES ('a')`;
-      },
-    });
-    const summary = await consumer.run({ source: memorySource([{ id: 'm1', body: {} }], { retryLater: false }) });
-    expect(summary).toEqual({ processed: 1, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
-    expect(await ledger()).toEqual(['a']);
-  });
-
-  test('C23: the time limit stops what runs on the server, and the message is fresh again', async () => {
-    const limited = processOn(postgresStore(postgresJs(sql)), 200);
-    const start = performance.now();
-    await expect(limited(tx => tx`SELECT pg_sleep(20)`)).rejects.toMatchObject({ code: 'NT_HANDLER_TIMEOUT' });
-    expect(performance.now() - start).toBeLessThan(10_000);
-    const running =
-      await sql`SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(20)%' AND pid <> pg_backend_pid() AND state = 'active'`;
-    expect(running).toHaveLength(0);
-    expect((await limited(tx => tx`INSERT INTO ledger VALUES ('a')`)).status).toBe('processed');
-    expect(await ledger()).toEqual(['a']);
-  });
-});
-
-describe('the Transaction of PGlite', () => {
-  let db: PGlite;
-  let process: (work: (tx: PgliteTransaction) => unknown) => Promise<{ status: string }>;
-  beforeAll(async () => {
-    db = await PGlite.create();
-    await db.exec('CREATE TABLE ledger (note text NOT NULL)');
-  });
-  afterAll(() => db.close());
-  beforeEach(async () => {
-    await db.exec('TRUNCATE ledger');
-    process = processOn(postgresStore(pglite(db)));
-  });
-  const ledger = async () =>
-    (await db.query<{ note: string }>('SELECT note FROM ledger ORDER BY 1')).rows.map(r => r.note);
-
-  test('has everything that it has: query, exec, sql', async () => {
-    await process(async tx => {
-      await tx.exec("INSERT INTO ledger VALUES ('a'); INSERT INTO ledger VALUES ('b')");
-      await tx.sql`INSERT INTO ledger VALUES (${'c'})`;
-      expect((await tx.query('SELECT $1::int AS n', [5])).rows).toEqual([{ n: 5 }]);
-    });
-    expect(await ledger()).toEqual(['a', 'b', 'c']);
-  });
-
-  test.each<[string, (tx: PgliteTransaction) => unknown]>([
-    ['COMMIT', tx => tx.query('COMMIT')],
-    ['exec COMMIT', tx => tx.exec('SELECT 1; COMMIT')],
-    ['sql COMMIT', tx => tx.sql`COMMIT`],
-    ['rollback()', async tx => tx.rollback()],
-  ])('%s is refused', async (_, work) => {
-    await expect(process(work)).rejects.toMatchObject({ code: 'NT_TX_FORBIDDEN' });
-    expect(await ledger()).toEqual([]);
-  });
-
-  test('is dead after the transaction', async () => {
-    const kept: PgliteTransaction[] = [];
-    await process(tx => void kept.push(tx));
-    await expect(kept[0]!.query('SELECT 1')).rejects.toMatchObject({ code: 'NT_TX_CLOSED' });
-    await expect(kept[0]!.exec('SELECT 1')).rejects.toMatchObject({ code: 'NT_TX_CLOSED' });
-    expect(kept[0]!.closed).toBe(true);
   });
 });

@@ -45,16 +45,12 @@ export interface PostgresStoreOptions extends NamingOptions {
 }
 
 /** With an executor, what belongs to connections and to BEGIN is the executor's own business. */
-export type ExecutorStoreOptions = Pick<PostgresStoreOptions, 'schema' | 'tables' | 'migrate' | 'lockTimeoutMs'>;
+export type ExecutorStoreOptions = Pick<
+  PostgresStoreOptions,
+  'schema' | 'tables' | 'migrate' | 'lockTimeoutMs' | 'replyTimeoutMs'
+>;
 
-const POOL_OPTIONS: ReadonlySet<string> = new Set([
-  'isolation',
-  'acquireTimeoutMs',
-  'replyTimeoutMs',
-  'prepare',
-  'wrap',
-  'unwrap',
-]);
+const POOL_OPTIONS: ReadonlySet<string> = new Set(['isolation', 'acquireTimeoutMs', 'prepare', 'wrap', 'unwrap']);
 
 /** Both ways between the pool's client and what handlers get, for ORMs. */
 export interface Wrapping<Client, Tx> {
@@ -104,6 +100,7 @@ function driverFor(
   options: PostgresStoreOptions & Partial<Wrapping<any, any>>,
   lockMs: number,
 ): Driver<any> {
+  const replyTimeoutMs = bounded('replyTimeoutMs', options.replyTimeoutMs, 30_000, 600_000);
   if (typeof (client as Partial<Executor<unknown>>).transaction === 'function' && 'query' in client) {
     const given = Object.entries(options).find(([name, value]) => value !== undefined && POOL_OPTIONS.has(name));
     if (given !== undefined) {
@@ -112,7 +109,7 @@ function driverFor(
         `${given[0]} is for a pg pool; an executor begins its transactions itself`,
       );
     }
-    return new ExecutorDriver(client as Executor<unknown>);
+    return new ExecutorDriver(client as Executor<unknown>, replyTimeoutMs);
   }
   if (typeof (client as Partial<PgPool>).connect !== 'function') {
     throw new NevertwiceError(
@@ -133,7 +130,7 @@ function driverFor(
       'serializable',
     ]),
     acquireTimeoutMs: bounded('acquireTimeoutMs', options.acquireTimeoutMs, 5_000, 600_000),
-    replyTimeoutMs: bounded('replyTimeoutMs', options.replyTimeoutMs, 30_000, 600_000),
+    replyTimeoutMs,
     lockMs,
     prepare: options.prepare ?? true,
     wrap: options.wrap ?? ((c: PgClientLike) => c),

@@ -1,9 +1,9 @@
 import { classifyFailure, failureCode } from '../../../core/failures.ts';
-import { NevertwiceError } from '../../../errors.ts';
+import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
-import { ownError } from './own-statement.ts';
+import { ownError, silentConnection } from './own-statement.ts';
 
 /**
  * What it takes to run on any other PostgreSQL client or ORM: a few lines.
@@ -41,9 +41,11 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
   readonly overlap: true | string;
   readonly connections: number | undefined;
   readonly #executor: Executor<Tx>;
+  readonly #replyTimeoutMs: number;
 
-  constructor(executor: Executor<Tx>) {
+  constructor(executor: Executor<Tx>, replyTimeoutMs: number) {
     this.#executor = executor;
+    this.#replyTimeoutMs = replyTimeoutMs;
     this.name = executor.name ?? 'executor';
     this.overlap = executor.pipelined === true || `${this.name} does not pipeline statements of one transaction`;
     this.connections = executor.connections;
@@ -56,6 +58,8 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
+    const silent = Promise.withResolvers<never>();
+    let giveUp: NodeJS.Timeout | undefined;
     let ours: { readonly error: unknown } | undefined;
     let began = false;
     let committing = false;
@@ -66,6 +70,8 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
           guard.close(reason);
           abandoned.reject(reason);
           this.#executor.cancel?.(tx);
+          // On a half-open connection neither the statement nor the rollback behind it ever ends.
+          giveUp ??= setTimeout(() => silent.reject(silentConnection(reason)), this.#replyTimeoutMs);
         });
         const first = begin.first === undefined ? [] : await open.query(begin.first);
         const result = await Promise.race([work(open, first), abandoned.promise]);
@@ -82,11 +88,15 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
       }
     };
     try {
-      return await this.#executor.transaction(claimAndWork);
+      return await Promise.race([this.#executor.transaction(claimAndWork), silent.promise]);
     } catch (error) {
       guard.close(error);
-      // The first error counts: clients and ORMs wrap it, or trip over the rollback on a connection that is gone.
-      throw ours === undefined ? clientError(error, { began, committing }) : ours.error;
+      if (isNevertwiceError(error, 'NT_STORE_DOWN')) throw error;
+      // Ours comes back as it is, or wrapped by an ORM. Anything else is the client's own, and tells of a lost connection.
+      const lost = ours !== undefined && classifyFailure(error) === 'outage' && !isCausedBy(error, ours.error);
+      throw ours === undefined || lost ? clientError(error, { began, committing }) : ours.error;
+    } finally {
+      clearTimeout(giveUp);
     }
   }
 
@@ -135,6 +145,15 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
       throw clientError(error, { began, committing: false });
     }
   }
+}
+
+function isCausedBy(error: unknown, cause: unknown): boolean {
+  for (let e = error, depth = 0; depth < 10; depth++) {
+    if (e === cause) return true;
+    if (typeof e !== 'object' || e === null) return false;
+    e = (e as { cause?: unknown }).cause;
+  }
+  return false;
 }
 
 /** What the client itself says beside the work: it got no connection, lost it, or did not get through with COMMIT. */

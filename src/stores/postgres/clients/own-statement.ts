@@ -12,3 +12,8 @@ export function ownError(error: unknown): unknown {
     cause: error,
   });
 }
+
+/** A handler that waits for a statement on a half-open connection runs into its time limit, and that is not its fault. */
+export function silentConnection(cause: unknown): NevertwiceError {
+  return new NevertwiceError('NT_STORE_DOWN', 'PostgreSQL did not answer ROLLBACK; nothing was committed', { cause });
+}

@@ -3,7 +3,7 @@ import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
 import type { Statement } from '../statements.ts';
-import { ownError } from './own-statement.ts';
+import { ownError, silentConnection } from './own-statement.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
 import { guardedClient } from './pg-handle.ts';
@@ -238,11 +238,4 @@ function lostConnection(lost: unknown, error: unknown): unknown {
       cause: lost ?? error,
     },
   );
-}
-
-// A handler that waits for a statement on a half-open connection runs into its time limit, and that is not its fault.
-function silentConnection(error: unknown): NevertwiceError {
-  return new NevertwiceError('NT_STORE_DOWN', 'PostgreSQL did not answer ROLLBACK; nothing was committed', {
-    cause: error,
-  });
 }

@@ -3,7 +3,8 @@ import { NevertwiceError } from '../../../errors.ts';
 
 interface Query {
   readonly active?: boolean;
-  cancel?(): unknown;
+  /** What its `cancel()` calls, without taking the outcome. */
+  readonly canceller?: ((query: Query) => PromiseLike<unknown>) | null;
 }
 
 /** Shared by a transaction and the savepoints that its handler opens itself. */
@@ -49,7 +50,10 @@ export class TransactionState<Tx extends object> {
           if (this.#shared.gone === undefined) resolve(result);
         },
         // A turn later the client has said whether it was its connection that failed.
-        error => setImmediate(() => this.#shared.gone ?? reject(error)),
+        error =>
+          setImmediate(() => {
+            if (this.#shared.gone === undefined) reject(error);
+          }),
       );
     });
   }
@@ -71,7 +75,7 @@ export class TransactionState<Tx extends object> {
     if (!(query instanceof Promise)) return undefined;
     const { sent } = this.#shared;
     sent.add(query as Query);
-    return Promise.prototype.then.call(
+    const settled: Promise<unknown> = Promise.prototype.then.call(
       query,
       () => void sent.delete(query as Query),
       error => {
@@ -80,15 +84,20 @@ export class TransactionState<Tx extends object> {
         throw error;
       },
     );
+    settled.catch(() => undefined);
+    return settled;
   }
 
   /** Tells the server to stop what it runs. */
   cancel(): void {
-    for (const query of this.#shared.sent) if (query.active === true) query.cancel?.();
+    for (const query of this.#shared.sent) {
+      // That takes a connection of its own, which the server may refuse; then what runs is waited for.
+      if (query.active === true) query.canceller?.(query).then(undefined, () => undefined);
+    }
   }
 }
 
-/** Codes of the network and of the client, which mean that this connection is over; the server's have five characters. */
+/** By a code of the network or of the client. The server's own begin with a digit, and it may well go on after them. */
 function isClosed(error: unknown): boolean {
-  return classifyFailure(error) === 'outage' && !/^[0-9A-Z]{5}$/.test(failureCode(error) ?? '');
+  return classifyFailure(error) === 'outage' && !/^(?:\d|F0)/.test(failureCode(error) ?? '');
 }

@@ -52,7 +52,7 @@ export function postgresJs(sql: PostgresJsLike): Executor<TransactionSqlLike> {
       state.assertConnected();
       // `prepare` keeps the statement on the server.
       const query = state.scope.unsafe(text, values, { prepare: true });
-      state.follow(query);
+      void state.follow(query);
       return { rows: Array.from(await query) };
     },
     // It fails a transaction in which any query failed, unless the query went through the scope of a savepoint.
