@@ -104,4 +104,33 @@ describe('kysely', () => {
       );
     }
   });
+
+  describe('whatever a client makes of the error that the work ended with', () => {
+    const epipe = Object.assign(new Error('the card network hung up'), { code: 'EPIPE' });
+    /** The executor above, on a client that ends a failed transaction with an error of its own. */
+    const ending = (with_: (error: unknown) => unknown): Executor<Transaction<Tables>> => {
+      const executor = kyselyExecutor(db);
+      return {
+        ...executor,
+        transaction: work =>
+          executor.transaction(work).catch(error => {
+            throw with_(error);
+          }),
+      };
+    };
+    const fails = (executor: Executor<Transaction<Tables>>) =>
+      createInbox({ name: `pay ${run++}`, store: postgresStore(executor) }).process({ id: 'm1', body: {} }, () =>
+        Promise.reject(epipe),
+      );
+
+    test('wrapped, it is still the handler’s own', async () => {
+      const wrapping = ending(error => new Error('transaction failed', { cause: error }));
+      await expect(fails(wrapping)).rejects.toBe(epipe);
+    });
+
+    test('a rollback that trips over a connection that is gone is an outage', async () => {
+      const tripping = ending(() => Object.assign(new Error('write ECONNRESET'), { code: 'ECONNRESET' }));
+      await expect(fails(tripping)).rejects.toMatchObject({ code: 'NT_STORE_DOWN', cause: { code: 'ECONNRESET' } });
+    });
+  });
 });

@@ -66,3 +66,24 @@ test('the readable view shows every kind of id', async () => {
   expect(new Set(rows.map(row => row.consumer))).toEqual(new Set(['pay']));
   for (const { processed_at: at } of rows) expect(Math.abs(at.getTime() - Date.now())).toBeLessThan(60_000);
 });
+
+test('C44: in a batch of which only some have a fingerprint, those keep it and the others have none', async () => {
+  const inbox = await postgresStore(pool).open({ name: 'mixed', signature: 's' });
+  const fingerprint = (i: number) => (i % 2 === 0 ? undefined : `${i}`.repeat(32));
+  const claims = [0, 1, 2, 3].map(i => ({ ...encodeKey(`id ${i}`), fingerprint: fingerprint(i) }));
+  const transaction = (list: typeof claims) =>
+    inbox.transaction(list, { budgetMs: 1_000, overlap: false }, unit => unit.answers());
+  await transaction(claims);
+  const { rows } = await pool.query(
+    `SELECT encode(fp, 'hex') AS fp FROM nevertwice.inbox JOIN nevertwice.consumers c ON c.id = consumer
+     WHERE name = 'mixed' ORDER BY key`,
+  );
+  expect(rows.map(row => row.fp ?? undefined)).toEqual([0, 1, 2, 3].map(fingerprint));
+  const changed = claims.map(claim => ({ ...claim, fingerprint: 'f'.repeat(32) }));
+  expect((await transaction(changed)).map(answer => answer.answer)).toEqual([
+    'duplicate',
+    'conflict',
+    'duplicate',
+    'conflict',
+  ]);
+});

@@ -6,7 +6,7 @@ import type { Statement } from '../statements.ts';
 import { ownError, silentConnection } from './own-statement.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
-import { guardedClient } from './pg-handle.ts';
+import { corkUntilNextTick, guardedClient } from './pg-handle.ts';
 import { succeedsWithin, within } from './reply.ts';
 import { inTurn } from './turns.ts';
 
@@ -106,6 +106,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
         return (results as readonly { rows: Row[] }[])[1]!.rows;
       }
     }
+    corkUntilNextTick(client);
     const begun = inTurn(client, () => client.query(this.#begin));
     if (first === undefined || client.pipeline !== true) await begun;
     const [, rows] = await Promise.all([begun, first === undefined ? [] : queryOn(client, first, this.#prepareAs)]);
