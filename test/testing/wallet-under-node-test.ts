@@ -32,19 +32,19 @@ const balance = async () => {
   return Number(row!.sum);
 };
 
-test('a redelivery credits nothing', async () => {
+void test('a redelivery credits nothing', async () => {
   assert.deepEqual(await t.deliverTwice({ id: 'm1', body: { amount: 500 } }), ['processed', 'duplicate']);
   assert.equal(await balance(), 500);
 });
 
-test('two copies at once credit once', async () => {
+void test('two copies at once credit once', async () => {
   const results = await t.deliverOverlapping({ id: 'm2', body: { amount: 500 } });
   assert.deepEqual([...results].sort(), ['duplicate', 'processed']);
   assert.equal(await balance(), 1000);
 });
 
 // With WRONG set this test fails while a message is held: the clean-up must end all the same.
-test('nothing is visible before the commit', async () => {
+void test('nothing is visible before the commit', async () => {
   const held = t.hold('claim', 'before');
   const delivered = t.deliver({ id: 'm3', body: { amount: 500 } });
   await held.reached;
