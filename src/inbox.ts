@@ -70,7 +70,8 @@ export interface Inbox<S extends Store> extends InboxCalls<S> {
   open(): Promise<void>;
   /**
    * Claims in a transaction that the caller has open: no retry, no commit; its outcomes hold once the caller commits, and
-   * after a rejection he must roll back. Undefined for lease stores.
+   * after a rejection he must roll back. Each call is one subtransaction, so make at most 64 in a transaction; a batch is
+   * one call. Undefined for lease stores.
    */
   readonly within: S extends TransactionalStore<infer Tx> ? (tx: Tx) => InboxCalls<S> : undefined;
 }

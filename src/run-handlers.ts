@@ -65,7 +65,8 @@ export async function runHandlers(
   const group: Group = { path, scope, around, deadline, results: new Map(), rejected: new Map(), cut: [] };
   await deadline.race(async () => {
     for (const run of planRuns(entries)) {
-      if (scope.stopping.aborted) group.cut.push(...run.items);
+      // Nothing after a cut: it would overtake an earlier message of its key.
+      if (scope.stopping.aborted || group.cut.length > 0) group.cut.push(...run.items);
       else if (run.route.kind === 'handleBatch') await runSet(group, run.items);
       else if (path.overlap) await runOverlapping(group, run.items);
       else await runInOrder(group, run.items);
