@@ -72,13 +72,15 @@ export async function handleClaimed(
   await reach(path, scope, 'handle', 'after', open);
   warnUnusedHandle(path, unit, handled);
 
-  const indexOf = new Map(entries.map((entry, i) => [entry, i]));
   const unclaimed = [...handled.rejected.keys(), ...handled.cut, ...behind];
-  await unit.unclaim(unclaimed.map(entry => indexOf.get(entry)!));
-  await unit.deadLetter([
-    ...[...handled.rejected].map(([entry, reason]) => deadLetterFor(entry, { kind: 'rejected', reason })),
-    ...[...behind].map(entry => deadLetterFor(entry, BEHIND)),
-  ]);
+  if (unclaimed.length > 0) {
+    const indexOf = new Map(entries.map((entry, i) => [entry, i]));
+    await unit.unclaim(unclaimed.map(entry => indexOf.get(entry)!));
+    await unit.deadLetter([
+      ...[...handled.rejected].map(([entry, reason]) => deadLetterFor(entry, { kind: 'rejected', reason })),
+      ...[...behind].map(entry => deadLetterFor(entry, BEHIND)),
+    ]);
+  }
   const answers = await answering;
   await reach(path, scope, 'record', 'before', entries);
   return { ...handled, behind, answers };

@@ -1,6 +1,7 @@
 import { BatchSize } from './batch-size.ts';
 import type { Batch } from './entry.ts';
 import { describeError, isNevertwiceError } from './errors.ts';
+import { Intake } from './intake.ts';
 import { type LaneRun, scopeOf, settlementOf } from './lanes.ts';
 import { reach, type Scope } from './path.ts';
 import { processBatch } from './process-batch.ts';
@@ -10,19 +11,21 @@ import { processBatch } from './process-batch.ts';
  * Always in this order: the source is told only what the store has committed.
  */
 export async function consumeLane(run: LaneRun): Promise<void> {
-  const { path, lane } = run;
+  const { path } = run;
   const scope = scopeOf(run);
   const size = new BatchSize({ max: path.policy.maxBatch, budgetMs: path.policy.batchBudgetMs });
+  const intake = new Intake(run, scope, size);
   while (!scope.stopping.aborted) {
-    const deliveries = await lane.receive(size.next, scope.stopping);
-    if (deliveries.length === 0) return;
+    const batch = await intake.take();
+    if (batch.deliveries.length === 0) return;
     await run.slots.take();
-    const batch: Batch = { deliveries, entries: undefined };
     run.inWork.add(batch);
     try {
       const start = path.clock.monotonicMs();
-      await processThroughOutages(run, scope, batch);
-      size.measured(deliveries.length, path.clock.monotonicMs() - start);
+      const processed = processThroughOutages(run, scope, batch);
+      intake.prepare();
+      await processed;
+      size.measured(batch.deliveries.length, path.clock.monotonicMs() - start);
       await settle(run, scope, batch);
     } finally {
       run.inWork.delete(batch);
@@ -50,7 +53,7 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch): 
 
 /** Tells the source what became of each delivery; never for a lane that is gone. */
 async function settle({ path, lane }: LaneRun, scope: Scope, batch: Batch): Promise<void> {
-  const settlements = (batch.entries ?? []).flatMap(settlementOf);
+  const settlements = (batch.entries ?? []).map(settlementOf).filter(settlement => settlement !== undefined);
   if (settlements.length === 0) return;
   await reach(path, scope, 'settle', 'before', batch.entries ?? []);
   if (lane.revoked.aborted) return;

@@ -3,6 +3,7 @@ import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
 import { assertOverlap, type ConsumerOptions, resolveConsumer } from './consumer-options.ts';
 import type { ContextOf } from './context.ts';
+import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
 import { type Batch, undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
@@ -80,18 +81,23 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         stop.abort();
       };
       const start = (lane: Lane) => {
+        const stopping = anyOf([stop.signal, lane.revoked]);
         const ended: Promise<void> = consumeLane({
           path,
           lane,
           slots,
           health,
-          stopping: stop.signal,
+          stopping: stopping.signal,
           abort: cutOff.signal,
           retryLater: source.capabilities.retryLater,
+          readAhead: source.capabilities.readAhead === true,
           inWork,
         })
           .catch(breakOff)
-          .finally(() => lanes.delete(ended));
+          .finally(() => {
+            stopping.release();
+            lanes.delete(ended);
+          });
         lanes.add(ended);
       };
       const arriving = source

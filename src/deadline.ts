@@ -1,26 +1,32 @@
+import { onAbort } from './core/on-abort.ts';
 import { NevertwiceError } from './errors.ts';
+
+/** One running handler: hand it back to `end`. */
+export interface Started<E> {
+  readonly item: E | undefined;
+  readonly sinceMs: number;
+}
 
 /**
  * The time limit of handlers that share a transaction or a group of leases. When one overruns, or a stop reaches its
- * deadline, all of them are told and lose their handle, since what they share is gone. One controller, one listener and
- * one race serve the whole group: made per message they were a tenth of the time of overlapping handlers.
+ * deadline, all of them are told and lose their handle, since what they share is gone. One timer, one controller, one
+ * listener and one race serve the whole group: made per message they were a tenth of the time of overlapping handlers.
  */
 export class Deadline<E> {
   readonly #timeoutMs: number;
-  readonly #abort: AbortSignal;
+  readonly #unheard: () => void;
   readonly #cutOff: (reason: unknown, item: E | undefined) => void;
   readonly #controller = new AbortController();
-  readonly #clocks = new Set<NodeJS.Timeout>();
+  /** The longest running first. */
+  readonly #running = new Set<Started<E>>();
+  #timer: NodeJS.Timeout | undefined;
   readonly #over = Promise.withResolvers<never>();
-  readonly #onAbort = () => this.#end(this.#abort.reason, undefined);
 
   constructor(timeoutMs: number, abort: AbortSignal, cutOff: (reason: unknown, item: E | undefined) => unknown) {
     this.#timeoutMs = timeoutMs;
-    this.#abort = abort;
     this.#cutOff = (reason, item) => this.#over.reject(cutOff(reason, item));
     this.#over.promise.catch(() => undefined);
-    if (abort.aborted) this.#onAbort();
-    else abort.addEventListener('abort', this.#onAbort, { once: true });
+    this.#unheard = onAbort(abort, () => this.#end(abort.reason, undefined));
   }
 
   get signal(): AbortSignal {
@@ -28,17 +34,20 @@ export class Deadline<E> {
   }
 
   /**
-   * Starts the clock of one handler; the result stops it. Throws once the group was cut off: a handler that returned
-   * late must not be followed by the next one, which somebody else may have started by now.
+   * Starts the clock of one handler. Throws once the group was cut off: a handler that returned late must not be
+   * followed by the next one, which somebody else may have started by now.
    */
-  start(item: E | undefined): () => void {
+  start(item: E | undefined): Started<E> {
     this.signal.throwIfAborted();
-    const clock = setTimeout(() => this.#end(this.#overrun(), item), this.#timeoutMs);
-    this.#clocks.add(clock);
-    return () => {
-      clearTimeout(clock);
-      this.#clocks.delete(clock);
-    };
+    const started = { item, sinceMs: performance.now() };
+    this.#running.add(started);
+    // It stays set when a handler ends: setting it anew for each would cost more than looking again when it fires.
+    this.#timer ??= setTimeout(this.#look, this.#timeoutMs);
+    return started;
+  }
+
+  end(started: Started<E>): void {
+    this.#running.delete(started);
   }
 
   /** The outcome of `work`, or a rejection with what `cutOff` returned, at once, even if `work` never settles. */
@@ -46,11 +55,21 @@ export class Deadline<E> {
     try {
       return await Promise.race([this.#over.promise, work()]);
     } finally {
-      this.#abort.removeEventListener('abort', this.#onAbort);
+      this.#unheard();
       // Of handlers that never end: a process that has stopped must not wait out their time.
-      for (const clock of this.#clocks) clearTimeout(clock);
+      clearTimeout(this.#timer);
     }
   }
+
+  readonly #look = (): void => {
+    this.#timer = undefined;
+    const [longest] = this.#running;
+    if (longest === undefined) return;
+    const leftMs = longest.sinceMs + this.#timeoutMs - performance.now();
+    // Timers have whole milliseconds and may be one early.
+    if (leftMs < 1) this.#end(this.#overrun(), longest.item);
+    else this.#timer = setTimeout(this.#look, leftMs);
+  };
 
   #end(reason: unknown, item: E | undefined): void {
     this.#controller.abort(reason);

@@ -14,11 +14,12 @@ export interface LaneRun {
   readonly lane: Lane;
   readonly slots: Slots;
   readonly health: Health;
-  /** No new deliveries and no new handlers. */
+  /** No new deliveries and no new handlers: the consumer stops, or the lane was taken away. */
   readonly stopping: AbortSignal;
   /** Running handlers are cut off. */
   readonly abort: AbortSignal;
   readonly retryLater: boolean;
+  readonly readAhead: boolean;
   /** Holds each batch while it is in work, so that a stop can say what it abandoned. */
   readonly inWork: Set<Batch>;
 }
@@ -26,7 +27,7 @@ export interface LaneRun {
 export function scopeOf({ path, lane, stopping, abort, retryLater }: LaneRun): Scope {
   return {
     lane: lane.id,
-    stopping: AbortSignal.any([stopping, lane.revoked]),
+    stopping,
     abort,
     attempts: path.policy.attempts,
     // A source that cannot take one delivery back has its lane wait: going on would leave it behind.
@@ -36,9 +37,9 @@ export function scopeOf({ path, lane, stopping, abort, retryLater }: LaneRun): S
 }
 
 /** What the source is told of a delivery; nothing when it is undecided, which leaves it with the broker. */
-export function settlementOf({ delivery, verdict }: Entry): readonly Settlement[] {
-  if (verdict !== undefined && mayAck(verdict)) return [{ delivery, settle: 'ack', verdict: verdict.verdict }];
-  if (verdict?.verdict === 'retry-later') return [{ delivery, settle: 'retry-later', delayMs: verdict.delayMs }];
-  if (verdict?.verdict === 'busy') return [{ delivery, settle: 'retry-later', delayMs: BUSY_DELAY_MS }];
-  return [];
+export function settlementOf({ delivery, verdict }: Entry): Settlement | undefined {
+  if (verdict !== undefined && mayAck(verdict)) return { delivery, settle: 'ack', verdict: verdict.verdict };
+  if (verdict?.verdict === 'retry-later') return { delivery, settle: 'retry-later', delayMs: verdict.delayMs };
+  if (verdict?.verdict === 'busy') return { delivery, settle: 'retry-later', delayMs: BUSY_DELAY_MS };
+  return undefined;
 }

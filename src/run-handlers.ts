@@ -111,13 +111,13 @@ async function runOverlapping(group: Group, items: readonly ReadyEntry[]): Promi
 }
 
 async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<unknown> {
-  const stopClock = deadline.start(entry);
+  const started = deadline.start(entry);
   try {
     return await entry.route.handler(entry.message, around.context(deadline.signal, entry));
   } catch (error) {
     throw new HandlerFailed(error, entry);
   } finally {
-    stopClock();
+    deadline.end(started);
   }
 }
 
@@ -141,7 +141,7 @@ async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void>
     reject: (message: unknown, reason: string) => void rejected.set(own(message), String(reason)),
   };
   const blamed = items.length === 1 ? items[0] : undefined;
-  const stopClock = deadline.start(blamed);
+  const started = deadline.start(blamed);
   try {
     await items[0]!.route.handler(
       items.map(entry => entry.message),
@@ -150,7 +150,7 @@ async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void>
   } catch (error) {
     throw new HandlerFailed(error, blamed);
   } finally {
-    stopClock();
+    deadline.end(started);
   }
   const results = items.filter(entry => !rejected.has(entry)).map(entry => [entry, undefined] as const);
   for (const [entry] of results) group.results.set(entry, undefined);

@@ -12,7 +12,12 @@ export interface PaymentMessage {
   /** Of the wallet, so that a wallet's payments stay in order. */
   readonly key: string;
   readonly partition: number;
-  readonly body: Payment;
+  /** JSON, as a broker would hand it over: everybody parses it, for each delivery. */
+  readonly value: string;
+}
+
+export function paymentOf({ value }: PaymentMessage): Payment {
+  return JSON.parse(value);
 }
 
 /** Deliveries by lane, and what the wallets must hold afterwards. */
@@ -55,8 +60,12 @@ export function loadOf(events: number, laneCount = 1): Load {
   }
   const once = new Array<number>(WALLETS).fill(0);
   const everyCopy = [...once];
-  for (const { body } of new Set(deliveries)) once[body.wallet]! += body.amount;
-  for (const { body } of deliveries) everyCopy[body.wallet]! += body.amount;
+  const addTo = (wallets: number[]) => (message: PaymentMessage) => {
+    const { wallet, amount } = paymentOf(message);
+    wallets[wallet]! += amount;
+  };
+  new Set(deliveries).forEach(addTo(once));
+  deliveries.forEach(addTo(everyCopy));
   const lanes = Array.from({ length: laneCount }, (_, lane) =>
     deliveries.filter(({ partition }) => partition === lane),
   );
@@ -67,7 +76,12 @@ export function loadOf(events: number, laneCount = 1): Load {
 
 function paymentTo(wallet: number, laneCount: number): PaymentMessage {
   const amount = 1 + (wallet % 97);
-  return { id: randomUUID(), key: `wallet-${wallet}`, partition: wallet % laneCount, body: { wallet, amount } };
+  return {
+    id: randomUUID(),
+    key: `wallet-${wallet}`,
+    partition: wallet % laneCount,
+    value: JSON.stringify({ wallet, amount }),
+  };
 }
 
 /** Consecutive parts of at most `BATCH` deliveries. */

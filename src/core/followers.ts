@@ -10,9 +10,10 @@ export function splitFollowers<T>(
   const followersOf = new Map<T, T[]>();
   const firsts: T[] = [];
   for (const item of items) {
-    const first = firstOf.get(idOf(item));
+    const id = idOf(item);
+    const first = firstOf.get(id);
     if (first === undefined) {
-      firstOf.set(idOf(item), item);
+      firstOf.set(id, item);
       firsts.push(item);
       continue;
     }

@@ -7,6 +7,11 @@ export interface SourceCapabilities {
   readonly retryLater: boolean;
   /** True when the source runs out by itself (a file), so that `run()` resolves without being stopped. */
   readonly finite: boolean;
+  /**
+   * True when a delivery may lie in this process for a while without harm, so that a lane may be asked for its next
+   * batch while one is in work. Not where a visibility timeout runs from the moment it is received. Default false.
+   */
+  readonly readAhead?: boolean;
 }
 
 /** What happens to one delivery after its effect is durable, or after it was decided to try it again. */
@@ -27,7 +32,8 @@ export interface Lane {
   /**
    * Up to `max` deliveries in lane order; waits for at least one. An empty array means that the lane has ended:
    * exhausted, revoked, or `signal` aborted. Not calling it is the pause: the source keeps its membership alive and
-   * bounds what it buffers.
+   * bounds what it buffers. Never called twice at once; with `readAhead` also before the last batch is settled, but
+   * never two batches ahead.
    */
   receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]>;
   /**

@@ -90,13 +90,14 @@ describe('memory is bounded', () => {
     expect(watch.mostUnsettled).toBe(10);
   });
 
-  test('over many lanes no more than one batch each is in this process', async () => {
+  test('over many lanes no more than one batch each, and one read ahead, is in this process', async () => {
     const broker = memoryBroker({ partitions: 5 });
     for (let i = 0; i < 500; i++) broker.send({ id: `m${i}`, partition: i % 5 });
     const watch = watched(broker.source({ finite: true }));
     const consumer = createConsumer({ name: 'pay', store, maxBatch: 7, concurrency: 2, handle: () => nextTurn() });
     expect(await consumer.run({ source: watch.source })).toMatchObject({ processed: 500 });
-    expect(watch.mostUnsettled).toBeLessThanOrEqual(35);
+    expect(watch.mostUnsettled).toBeGreaterThan(35);
+    expect(watch.mostUnsettled).toBeLessThanOrEqual(70);
   });
 
   test('the batch size follows the handler’s time towards batchBudgetMs', async () => {

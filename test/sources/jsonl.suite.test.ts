@@ -10,6 +10,7 @@ sourceSuite({
   name: 'jsonl',
   capabilities: {
     retryLater: false,
+    readAhead: true,
     finite: true,
     countsAttempts: 'a file does not know how often it was read',
     redelivers: 'a file does not wait for anybody',

@@ -7,6 +7,7 @@ sourceSuite({
   name: 'memory',
   capabilities: {
     retryLater: true,
+    readAhead: true,
     finite: false,
     countsAttempts: true,
     redelivers: true,

@@ -148,7 +148,7 @@ test('the group is the consumer unless it is named', async () => {
 
 test('memorySource gives the list in order and ends, also with messages left for later', async () => {
   const source = memorySource([{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
-  expect(source.capabilities).toEqual({ retryLater: true, finite: true });
+  expect(source.capabilities).toEqual({ retryLater: true, finite: true, readAhead: true });
   const run = await open(source, 1);
   const [lane] = run.lanes;
   const [a, b, c] = await lane!.receive(3, signal);

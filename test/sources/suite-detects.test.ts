@@ -9,6 +9,7 @@ import { memoryBroker } from '../../src/sources/memory/index.ts';
 
 const capabilities: SourceSuiteCapabilities = {
   retryLater: true,
+  readAhead: true,
   finite: false,
   countsAttempts: true,
   redelivers: true,
@@ -158,6 +159,20 @@ test('a source that acks everything before the highest ack is caught', async () 
       ),
   }));
   expect(failed.filter(title => /a later ack does not settle an earlier delivery/.test(title))).toHaveLength(1);
+});
+
+test('a source that forgets a batch when it is asked for the next one is caught', async () => {
+  const failed = await failing(lane => {
+    let latest: readonly Delivery[] = [];
+    return {
+      receive: async (max, signal) => {
+        latest = await lane.receive(max, signal);
+        return latest;
+      },
+      settle: settlements => lane.settle(settlements.filter(({ delivery }) => latest.includes(delivery))),
+    };
+  });
+  expect(failed.filter(title => /while nothing of the last one is settled/.test(title))).toHaveLength(1);
 });
 
 test('a source that says other capabilities than the suite was told is caught', async () => {

@@ -1,6 +1,6 @@
 import { createConsumer } from '../../../src/index.ts';
 import { postgresStore } from '../../../src/stores/postgres/index.ts';
-import { type Load, loadOf, type Payment } from '../load.ts';
+import { type Load, loadOf, type Payment, paymentOf } from '../load.ts';
 import { runOf } from '../ours.ts';
 import type { Shape } from '../shape.ts';
 import { batchLoop } from './loop.ts';
@@ -52,7 +52,7 @@ function byHand(place: PostgresPlace, id: string, load: Load) {
   return batchLoop(place, id, load, schema => {
     const crediting = creditAll(schema);
     return (client, fresh) => {
-      const payments = fresh.map(({ body }) => body);
+      const payments = fresh.map(paymentOf);
       return Promise.all([client.query(crediting.with(payments)), client.query('commit')]);
     };
   });

@@ -1,6 +1,6 @@
 import { createConsumer } from '../../../src/index.ts';
 import { postgresStore } from '../../../src/stores/postgres/index.ts';
-import { type Load, loadOf, type Payment } from '../load.ts';
+import { type Load, loadOf, type Payment, paymentOf } from '../load.ts';
 import { runOf } from '../ours.ts';
 import type { Shape } from '../shape.ts';
 import { batchLoop } from './loop.ts';
@@ -48,7 +48,7 @@ function byHand(place: PostgresPlace, id: string, load: Load) {
   return batchLoop(place, id, load, schema => {
     const crediting = credit(schema);
     return async (client, fresh) => {
-      for (const { body } of fresh) await client.query(crediting.with(body));
+      for (const message of fresh) await client.query(crediting.with(paymentOf(message)));
       await client.query('commit');
     };
   });

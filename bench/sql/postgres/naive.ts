@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { loadOf, type PaymentMessage } from '../load.ts';
+import { loadOf, type PaymentMessage, paymentOf } from '../load.ts';
 import type { Shape } from '../shape.ts';
 import { type PostgresPlace, walletContestant } from './place.ts';
 import type { Sizes } from './sizes.ts';
@@ -34,14 +34,15 @@ export function naive(sizes: Sizes): Shape<PostgresPlace> {
   };
 }
 
-async function handle(client: PoolClient, schema: string, { id, body }: PaymentMessage): Promise<void> {
+async function handle(client: PoolClient, schema: string, message: PaymentMessage): Promise<void> {
   await client.query('begin');
   const { rowCount } = await client.query(
     `insert into ${schema}.processed (consumer, message_id) values ($1, $2) on conflict do nothing`,
-    ['wallet', id],
+    ['wallet', message.id],
   );
   if (rowCount === 1) {
-    await client.query(`update ${schema}.wallet set balance = balance + $2 where id = $1`, [body.wallet, body.amount]);
+    const { wallet, amount } = paymentOf(message);
+    await client.query(`update ${schema}.wallet set balance = balance + $2 where id = $1`, [wallet, amount]);
   }
   await client.query('commit');
 }

@@ -1,6 +1,6 @@
 import { createConsumer } from '../../../src/index.ts';
 import { postgresStore } from '../../../src/stores/postgres/index.ts';
-import { type Load, loadOf, type Payment } from '../load.ts';
+import { type Load, loadOf, type Payment, paymentOf } from '../load.ts';
 import { runOf } from '../ours.ts';
 import type { Shape } from '../shape.ts';
 import { batchLoop } from './loop.ts';
@@ -32,7 +32,7 @@ function byHand(place: PostgresPlace, id: string, load: Load) {
   return batchLoop(place, id, load, schema => {
     const crediting = credit(schema);
     return (client, fresh) =>
-      Promise.all([...fresh.map(({ body }) => client.query(crediting.with(body))), client.query('commit')]);
+      Promise.all([...fresh.map(message => client.query(crediting.with(paymentOf(message)))), client.query('commit')]);
   });
 }
 

@@ -8,4 +8,4 @@ export interface Sizes {
 }
 
 export const FULL: Sizes = { single: 3_000, naive: 6_000, inOrder: 8_000, overlap: 30_000, batch: 60_000 };
-export const QUICK: Sizes = { single: 500, naive: 1_500, inOrder: 1_500, overlap: 6_000, batch: 20_000 };
+export const QUICK: Sizes = { single: 300, naive: 1_200, inOrder: 2_000, overlap: 5_000, batch: 15_000 };

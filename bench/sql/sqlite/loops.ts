@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { batchesOf, type Load, loadOf, type PaymentMessage } from '../load.ts';
+import { batchesOf, type Load, loadOf, type PaymentMessage, paymentOf } from '../load.ts';
 import type { Shape } from '../shape.ts';
 import { type SqlitePlace, walletContestant } from './place.ts';
 import type { Sizes } from './sizes.ts';
@@ -44,7 +44,9 @@ function loop(
 function applierOn(database: DatabaseSync): (message: PaymentMessage) => void {
   const claim = database.prepare('insert into processed (consumer, message_id) values (?, ?) on conflict do nothing');
   const credit = database.prepare('update wallet set balance = balance + ? where id = ?');
-  return ({ id, body }) => {
-    if (claim.run('wallet', id).changes === 1) credit.run(body.amount, body.wallet);
+  return message => {
+    if (claim.run('wallet', message.id).changes === 0) return;
+    const { wallet, amount } = paymentOf(message);
+    credit.run(amount, wallet);
   };
 }

@@ -5,4 +5,4 @@ export interface Sizes {
 }
 
 export const FULL: Sizes = { single: 5_000, batch: 60_000 };
-export const QUICK: Sizes = { single: 1_000, batch: 20_000 };
+export const QUICK: Sizes = { single: 500, batch: 15_000 };

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { settleAll } from './receiver.ts';
 import { type Check, idsOf, type SourceSuiteCapabilities } from './support.ts';
 
-export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCapabilities): void {
+export function receiveCases(check: Check, { finite, retryLater, readAhead }: SourceSuiteCapabilities): void {
   check('capabilities: the source says what the suite was told', true, async ({ harness }) => {
     assert.equal(harness.source.capabilities.finite, finite);
     assert.equal(harness.source.capabilities.retryLater, retryLater);
+    assert.equal(harness.source.capabilities.readAhead ?? false, readAhead ?? false);
   });
 
   check('receive: deliveries of a lane come in the order in which they were sent', true, async run => {
@@ -39,6 +40,23 @@ export function receiveCases(check: Check, { finite, retryLater }: SourceSuiteCa
     const second = await run.restart();
     assert.deepEqual(idsOf(await second.take(2, 1)), ['m2', 'm3']);
   });
+
+  check(
+    'receive: gives the next batch while nothing of the last one is settled, and both can be',
+    readAhead === true || 'the source is not read ahead',
+    async run => {
+      await run.send('m1', 'm2', 'm3', 'm4');
+      const receiver = await run.start();
+      const first = await receiver.take(2, 2);
+      const second = await receiver.take(2, 2);
+      assert.deepEqual(idsOf([...first, ...second]), ['m1', 'm2', 'm3', 'm4']);
+      await settleAll(first);
+      await settleAll(second);
+      await run.send('m5');
+      const next = await run.restart();
+      assert.deepEqual(idsOf(await next.take(1)), ['m5']);
+    },
+  );
 
   check('receive: a stop ends it with an empty array, although more is there (C111)', true, async run => {
     await run.send('m1', 'm2', 'm3');

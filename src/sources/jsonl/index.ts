@@ -68,7 +68,7 @@ export function jsonlSource(input: JsonlInput, options: JsonlOptions = {}): Json
   let lanes: JsonlLane[] = [];
   return {
     name: `jsonl ${inputs.length === 1 ? inputs[0]!.name : `${inputs.length} files`}`,
-    capabilities: { retryLater: false, finite: true },
+    capabilities: { retryLater: false, finite: true, readAhead: true },
     waiting,
     receive: run => ({
       [Symbol.asyncIterator]: () => {

@@ -82,7 +82,7 @@ export class MemoryBroker {
   /** A reader. Every `receive()` on it is a member of the group of its own. */
   source(options: MemorySourceOptions = {}): Source {
     const { retryLater = true, finite = false } = options;
-    return memberSource({ retryLater, finite }, consumer => this.#group(options.group ?? consumer));
+    return memberSource({ retryLater, finite, readAhead: true }, consumer => this.#group(options.group ?? consumer));
   }
 
   /**

@@ -121,9 +121,7 @@ export class TransactionGuard {
       return this.refuse(error);
     }
     this.#inFlight++;
-    const promise = new Promise<R>((resolve, reject) => {
-      run().then(resolve, reject);
-    });
+    const promise = asPromise(run);
     promise.then(
       () => this.#ended(undefined, text),
       error => this.#ended({ error }, text),
@@ -214,5 +212,17 @@ export class TransactionGuard {
       `${what}, the handler went on, and the database rolled everything back; let the error out of the handler or wrap the statement in context.savepoint()`,
       { cause: failure?.error },
     );
+  }
+}
+
+/** The outcome of `run` as a promise of the plain kind, which it is for most clients: one object less a statement. */
+function asPromise<R>(run: () => PromiseLike<R>): Promise<R> {
+  try {
+    const outcome = run();
+    if (outcome.constructor === Promise) return outcome as Promise<R>;
+    // At once, and not by Promise.resolve, which calls `then` a tick later: some clients send only when it is called.
+    return new Promise((resolve, reject) => outcome.then(resolve, reject));
+  } catch (error) {
+    return Promise.reject(error);
   }
 }

@@ -24,7 +24,8 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
       const config = { ...(args[0] as object), callback: undefined };
       return withCallback(client, guard, text, [config, ...args.slice(1)], inside);
     }
-    corkUntilNextTick(client);
+    // A lone statement is one write anyway; the rest of a burst waits for the end of the tick.
+    if (guard.inFlight > 0) corkUntilNextTick(client);
     return guard.track(text, () => send(client, args));
   };
   return new Proxy(client, {

@@ -70,7 +70,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
       });
       // Whichever settles first: a handler that never returns must not keep its transaction, and with it its claims.
       result = await Promise.race([work(open, first), abandoned.promise]);
-      await within(replyTimeoutMs, guard.drained());
+      if (guard.inFlight > 0) await within(replyTimeoutMs, guard.drained());
       guard.assertSeen();
     } catch (error) {
       const wasAbandoned = guard.isClosed;

@@ -2,15 +2,22 @@ import { NevertwiceError } from '../../../errors.ts';
 
 /** The promise's own outcome, or NT_STORE_DOWN when it takes longer than `ms`: a half-open connection never answers. */
 export function within<R>(ms: number, promise: Promise<R>): Promise<R> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
       () => reject(new NevertwiceError('NT_STORE_DOWN', `PostgreSQL did not answer within ${ms} ms`)),
       ms,
     );
+    promise.then(
+      value => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      error => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
   });
-  promise.catch(() => undefined);
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 /** True when the promise resolves within `ms`. */
