@@ -48,17 +48,29 @@ export function guardedClient<C extends PgClientLike>(client: C, guard: Transact
 interface Corkable {
   readonly connection?: { readonly stream?: { cork?(): void; uncork?(): void } };
 }
-const corked = new WeakSet<object>();
+/** How many statements a corked socket holds back. */
+const corked = new WeakMap<object, number>();
+
+// A write costs 15 µs and more, but the server is idle until it comes: all of a batch in one made overlap slower.
+const STATEMENTS_A_WRITE = 16;
 
 /**
- * Statements that are sent in one tick leave in one write instead of one each: BEGIN with the claim, and what overlapping
- * handlers send, which is 500 system calls fewer a batch, here and on the server. Only where the client pipelines; where its socket cannot be reached it does nothing.
+ * Statements that are sent in one tick leave in a few writes instead of one each: BEGIN with the claim, and what
+ * overlapping handlers send. Only where the client pipelines; where its socket cannot be reached it does nothing.
  */
 export function corkUntilNextTick(client: PgClientLike): void {
   if (client.pipeline !== true) return;
   const stream = (client as Corkable).connection?.stream;
-  if (stream?.cork === undefined || stream.uncork === undefined || corked.has(stream)) return;
-  corked.add(stream);
+  if (stream?.cork === undefined || stream.uncork === undefined) return;
+  const held = corked.get(stream);
+  if (held !== undefined) {
+    corked.set(stream, (held + 1) % STATEMENTS_A_WRITE);
+    if (held + 1 < STATEMENTS_A_WRITE) return;
+    stream.uncork();
+    stream.cork();
+    return;
+  }
+  corked.set(stream, 0);
   stream.cork();
   // After the promise callbacks of this tick, which is where handlers send their next statements.
   process.nextTick(() => {
