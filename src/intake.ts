@@ -36,7 +36,8 @@ export class Intake {
 
   /** Begins with the batch after the one in work. Call it when that one's first statement is on its way. */
   prepare(): void {
-    if (!this.#readAhead) return;
+    // A batch of one hides less work than reading ahead costs: a tenth of the time of singles on SQLite.
+    if (!this.#readAhead || this.#size.next === 1) return;
     this.#ahead ??= this.#receiveIdentified();
     // Whoever takes it gets the error; when the lane ends before, nobody needs it.
     this.#ahead.catch(() => undefined);
