@@ -5,6 +5,7 @@
  * |---|---|---|
  * | NT_BUSY | a live owner is working on the same message; do not ack | yes |
  * | NT_STORE_DOWN | the store cannot be reached or gave no connection; do not ack | yes |
+ * | NT_SOURCE_DOWN | the source cannot be reached | yes |
  * | NT_LEASE_LOST | the lease ran out before the work was completed; do not ack | yes |
  * | NT_COMMIT_UNKNOWN | the server never said whether the commit landed; claiming again finds out | yes |
  * | NT_HANDLER_TIMEOUT | the handler outlived `timeoutMs`; its transaction was rolled back | yes |
@@ -22,6 +23,7 @@
 export type ErrorCode =
   | 'NT_BUSY'
   | 'NT_STORE_DOWN'
+  | 'NT_SOURCE_DOWN'
   | 'NT_LEASE_LOST'
   | 'NT_COMMIT_UNKNOWN'
   | 'NT_HANDLER_TIMEOUT'
@@ -39,6 +41,7 @@ export type ErrorCode =
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
   'NT_BUSY',
   'NT_STORE_DOWN',
+  'NT_SOURCE_DOWN',
   'NT_LEASE_LOST',
   'NT_COMMIT_UNKNOWN',
   'NT_HANDLER_TIMEOUT',

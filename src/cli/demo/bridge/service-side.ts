@@ -70,7 +70,7 @@ export function bridgedSource(received: (deliveries: number) => Promise<void>): 
 
   const source: Source = {
     name: 'demo',
-    capabilities: { retryLater: true, finite: false },
+    capabilities: { retryLater: true, finite: false, readAhead: true },
     async *receive({ signal, consumer }) {
       tell({ op: 'join', consumer });
       while (!signal.aborted) {

@@ -1,0 +1,75 @@
+import type { HeadersInput } from '../../core/headers.ts';
+
+/** One partition of one topic. */
+export interface TopicPartition {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** A record as it stands in the log; control records and aborted ones are not among them. */
+export interface KafkaRecord {
+  readonly offset: bigint;
+  /** Null where the producer gave none. */
+  readonly key: Uint8Array | null;
+  /** Null for a tombstone. */
+  readonly value: Uint8Array | null;
+  /** Milliseconds since 1970: the producer's clock or the broker's, as the topic is set up. */
+  readonly timestampMs: number | undefined;
+  readonly headers: HeadersInput;
+}
+
+/** What one fetch gave of a partition. */
+export interface Fetched extends TopicPartition {
+  /** The offset that was asked for: nothing between it and the first record is missing. */
+  readonly from: bigint;
+  readonly records: readonly KafkaRecord[];
+  /** The first offset that the fetch does not speak of: behind the last record, control records included. */
+  readonly next: bigint;
+  /** The offset behind the last record that can be read; undefined when the client does not say. */
+  readonly end: bigint | undefined;
+}
+
+export interface JoinOptions {
+  readonly groupId: string;
+  readonly topics: readonly string[];
+  /** Where a partition begins that the group has never committed anything for. */
+  readonly from: 'earliest' | 'latest';
+}
+
+/** What a member hears. Called synchronously and in the order in which things happen. */
+export interface MemberEvents {
+  /** The whole assignment. Whatever was owned before is gone, also where it is given again. */
+  assigned(partitions: readonly TopicPartition[]): void;
+  /** Everything is taken away. */
+  revoked(): void;
+  fetched(fetch: Fetched): void;
+  /** It cannot go on. */
+  failed(error: unknown): void;
+}
+
+/** A member of a consumer group. It stays one, and keeps being one, however long its records are worked on. */
+export interface Member {
+  /** No further fetches of the partition, until it is resumed or assigned again. */
+  pause(partition: TopicPartition): void;
+  resume(partition: TopicPartition): void;
+  /** The next fetch of the partition begins there. */
+  seek(partition: TopicPartition, offset: bigint): void;
+  /** Next-to-read offsets. Rejects when the broker did not take them. */
+  commit(offsets: readonly (TopicPartition & { readonly offset: bigint })[]): Promise<void>;
+  /** Leaves the group and closes all connections. */
+  leave(): Promise<void>;
+}
+
+/**
+ * A Kafka client, seen through the few verbs that the source needs. Structurally the clients look alike and behave
+ * differently, so each is wrapped by its name: `kafkajs(kafka)`.
+ */
+export interface KafkaClient {
+  readonly name: string;
+  /** Resolves once the member is set up; the first assignment may come before or after. Rejects with NT_SOURCE_DOWN or NT_CONFIG. */
+  join(options: JoinOptions, events: MemberEvents): Promise<Member>;
+}
+
+export function laneIdOf({ topic, partition }: TopicPartition): string {
+  return `${topic}/${partition}`;
+}

@@ -1,0 +1,197 @@
+import { backoffMs } from '../../../core/backoff.ts';
+import { describeError, NevertwiceError } from '../../../errors.ts';
+import type { JoinOptions, KafkaClient, KafkaRecord, Member, MemberEvents, TopicPartition } from '../client.ts';
+
+/** What we call on `new Kafka(…)` of kafkajs 2. */
+export interface KafkaJsLike {
+  consumer(config: any): KafkaJsConsumerLike;
+}
+
+interface KafkaJsConsumerLike {
+  readonly events: { readonly GROUP_JOIN: string; readonly REBALANCING: string; readonly CRASH: string };
+  on(event: any, listener: (event: { readonly payload: any }) => void): unknown;
+  connect(): Promise<void>;
+  subscribe(options: { topics: string[]; fromBeginning: boolean }): Promise<void>;
+  run(options: any): Promise<void>;
+  pause(partitions: { topic: string; partitions: number[] }[]): void;
+  resume(partitions: { topic: string; partitions: number[] }[]): void;
+  seek(to: { topic: string; partition: number; offset: string }): void;
+  commitOffsets(offsets: { topic: string; partition: number; offset: string }[]): Promise<void>;
+  disconnect(): Promise<void>;
+}
+
+interface KafkaJsBatch {
+  readonly topic: string;
+  readonly partition: number;
+  readonly highWatermark: string;
+  readonly fetchedOffset?: string | number;
+  readonly messages: readonly KafkaJsMessage[];
+  firstOffset(): string | null;
+  lastOffset(): string;
+}
+
+interface KafkaJsMessage {
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly timestamp: string;
+  readonly offset: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+}
+
+export interface KafkaJsOptions {
+  /** For `kafka.consumer(…)`: session timeout, fetch sizes, rack and so on. `groupId` is the source's to set. */
+  readonly consumer?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * kafkajs 2, as most people have it: `kafkajs(new Kafka({ brokers }))`.
+ *
+ * It has no hook that is called before partitions are taken away, so lanes end when the client says that the group
+ * rebalances; what was in work by then is committed or rolled back in the store alone. It stops for good on an error that
+ * it takes for final; then a new member is made in its place.
+ */
+export function kafkajs(kafka: KafkaJsLike, options: KafkaJsOptions = {}): KafkaClient {
+  return {
+    name: 'kafkajs',
+    async join(joining, events) {
+      const member = new KafkaJsMember(kafka, options, joining, events);
+      await member.start();
+      return member;
+    },
+  };
+}
+
+class KafkaJsMember implements Member {
+  readonly #kafka: KafkaJsLike;
+  readonly #options: KafkaJsOptions;
+  readonly #joining: JoinOptions;
+  readonly #events: MemberEvents;
+  #consumer: KafkaJsConsumerLike | undefined;
+  #left = false;
+  #crashes = 0;
+  #rebuild: NodeJS.Timeout | undefined;
+
+  constructor(kafka: KafkaJsLike, options: KafkaJsOptions, joining: JoinOptions, events: MemberEvents) {
+    this.#kafka = kafka;
+    this.#options = options;
+    this.#joining = joining;
+    this.#events = events;
+  }
+
+  async start(): Promise<void> {
+    const { groupId, topics, from } = this.#joining;
+    // A partition that is resumed is noticed when the fetch of the others ends, or this wait where all are paused; the
+    // client's default of 5 s would let a fast consumer starve.
+    const consumer = this.#kafka.consumer({ maxWaitTimeInMs: 100, ...this.#options.consumer, groupId });
+    this.#consumer = consumer;
+    // Of this consumer alone: one that crashed may still say something when its successor is at work.
+    const on = (event: string, listener: (payload: any) => void) =>
+      consumer.on(event, ({ payload }) => {
+        if (this.#consumer === consumer && !this.#left) listener(payload);
+      });
+    on(consumer.events.GROUP_JOIN, payload => {
+      this.#crashes = 0;
+      this.#events.assigned(partitionsOf(payload.memberAssignment));
+    });
+    on(consumer.events.REBALANCING, () => this.#events.revoked());
+    on(consumer.events.CRASH, payload => this.#crashed(payload.restart === true));
+    try {
+      await consumer.connect();
+      await consumer.subscribe({ topics: [...topics], fromBeginning: from === 'earliest' });
+      await consumer.run({
+        autoCommit: false,
+        eachBatch: async ({ batch }: { batch: KafkaJsBatch }) => {
+          if (this.#consumer === consumer) this.#fetched(batch);
+        },
+      });
+    } catch (error) {
+      await consumer.disconnect().catch(() => undefined);
+      throw startError(error, topics);
+    }
+  }
+
+  /** Returns at once: records wait in the lane, so the client goes on fetching and sending heartbeats. */
+  #fetched(batch: KafkaJsBatch): void {
+    const { topic, partition, messages, highWatermark } = batch;
+    const from = batch.fetchedOffset ?? batch.firstOffset() ?? messages[0]?.offset;
+    if (from === undefined) return;
+    this.#events.fetched({
+      topic,
+      partition,
+      from: BigInt(from),
+      records: messages.map(recordOf),
+      next: BigInt(batch.lastOffset()) + 1n,
+      end: BigInt(highWatermark),
+    });
+  }
+
+  #crashed(restarts: boolean): void {
+    this.#events.revoked();
+    if (restarts) return;
+    this.#crashes++;
+    const wait = backoffMs(this.#crashes, { minMs: 500, maxMs: 30_000 }, Math.random());
+    this.#rebuild = setTimeout(() => {
+      this.start().catch(() => this.#crashed(false));
+    }, wait);
+  }
+
+  pause({ topic, partition }: TopicPartition): void {
+    this.#quietly(consumer => consumer.pause([{ topic, partitions: [partition] }]));
+  }
+
+  resume({ topic, partition }: TopicPartition): void {
+    this.#quietly(consumer => consumer.resume([{ topic, partitions: [partition] }]));
+  }
+
+  seek({ topic, partition }: TopicPartition, offset: bigint): void {
+    this.#quietly(consumer => consumer.seek({ topic, partition, offset: String(offset) }));
+  }
+
+  // Between a crash and the restart the client refuses all of these, and the next assignment starts afresh anyway.
+  #quietly(act: (consumer: KafkaJsConsumerLike) => void): void {
+    try {
+      if (this.#consumer !== undefined) act(this.#consumer);
+    } catch {}
+  }
+
+  async commit(offsets: readonly (TopicPartition & { readonly offset: bigint })[]): Promise<void> {
+    await this.#consumer?.commitOffsets(
+      offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
+    );
+  }
+
+  async leave(): Promise<void> {
+    this.#left = true;
+    clearTimeout(this.#rebuild);
+    await this.#consumer?.disconnect();
+  }
+}
+
+function partitionsOf(assignment: Readonly<Record<string, readonly number[]>>): TopicPartition[] {
+  return Object.entries(assignment).flatMap(([topic, partitions]) =>
+    partitions.map(partition => ({ topic, partition })),
+  );
+}
+
+function recordOf({ offset, key, value, timestamp, headers }: KafkaJsMessage): KafkaRecord {
+  const timestampMs = Number(timestamp);
+  return {
+    offset: BigInt(offset),
+    key,
+    value,
+    timestampMs: timestampMs >= 0 ? timestampMs : undefined,
+    headers,
+  };
+}
+
+function startError(error: unknown, topics: readonly string[]): NevertwiceError {
+  const { type } = (error ?? {}) as { type?: unknown };
+  if (type === 'UNKNOWN_TOPIC_OR_PARTITION') {
+    return new NevertwiceError(
+      'NT_CONFIG',
+      `one of the topics ${topics.join(', ')} does not exist on this broker; create it or correct its name`,
+      { cause: error },
+    );
+  }
+  return new NevertwiceError('NT_SOURCE_DOWN', `cannot join on Kafka: ${describeError(error)}`, { cause: error });
+}

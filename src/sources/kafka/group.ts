@@ -1,0 +1,144 @@
+import type { Clock } from '../../ports/clock.ts';
+import type { Lane } from '../../ports/source.ts';
+import { WaitList } from '../wait-list.ts';
+import { type Fetched, laneIdOf, type Member, type MemberEvents, type TopicPartition } from './client.ts';
+import { KafkaLane, type LaneLimits, type LaneOwner } from './lane.ts';
+
+const RETRY_COMMIT_MS = 1_000;
+
+interface Due extends TopicPartition {
+  readonly lane: KafkaLane;
+  readonly offset: bigint;
+}
+
+/**
+ * One membership in a consumer group: which lanes are ours, what was committed for them. Every assignment makes new
+ * lanes, so nothing that was begun under an old one can be committed under a new one.
+ */
+export class KafkaGroup implements MemberEvents, LaneOwner {
+  readonly #limits: LaneLimits;
+  readonly #clock: Clock;
+  readonly #lanes = new Map<string, KafkaLane>();
+  readonly #changed = new WaitList();
+  readonly #left = new AbortController();
+  #offered: KafkaLane[] = [];
+  #member: Member | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  #committing: Promise<void> | undefined;
+
+  constructor(limits: LaneLimits, clock: Clock) {
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  joined(member: Member): void {
+    this.#member = member;
+    for (const lane of this.#lanes.values()) member.resume(lane.at);
+  }
+
+  assigned(partitions: readonly TopicPartition[]): void {
+    this.revoked();
+    for (const at of partitions) {
+      const lane = new KafkaLane(at, this, this.#limits);
+      this.#lanes.set(lane.id, lane);
+      this.#offered.push(lane);
+      // A pause of an earlier assignment may have outlived it.
+      this.#member?.resume(at);
+    }
+    this.#changed.wakeAll();
+  }
+
+  revoked(): void {
+    for (const lane of this.#lanes.values()) lane.revoke();
+    this.#lanes.clear();
+    this.#offered = [];
+  }
+
+  fetched(fetch: Fetched): void {
+    this.#lanes.get(laneIdOf(fetch))?.fetched(fetch);
+  }
+
+  failed(error: unknown): void {
+    this.#failure ??= { error };
+    this.#changed.wakeAll();
+  }
+
+  /** The next lane that is ours and that nobody was told of; undefined once `signal` aborts. Rejects when the member failed. */
+  async nextLane(signal: AbortSignal): Promise<Lane | undefined> {
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure.error;
+      if (signal.aborted) return undefined;
+      const lane = this.#offered.shift();
+      if (lane !== undefined) return lane;
+      await this.#changed.wait(signal);
+    }
+  }
+
+  get lag(): number | undefined {
+    let sum = 0;
+    for (const { lag } of this.#lanes.values()) {
+      if (lag === undefined) return undefined;
+      sum += lag;
+    }
+    return sum;
+  }
+
+  pause(at: TopicPartition): void {
+    this.#member?.pause(at);
+  }
+
+  resume(at: TopicPartition): void {
+    this.#member?.resume(at);
+  }
+
+  seek(at: TopicPartition, offset: bigint): void {
+    this.#member?.seek(at, offset);
+  }
+
+  settled(): void {
+    this.#committing ??= this.#commitAll().finally(() => {
+      this.#committing = undefined;
+    });
+  }
+
+  /** Commits until nothing is left: one request at a time, for all lanes together, with whatever has been settled by then. */
+  async #commitAll(): Promise<void> {
+    while (!this.#left.signal.aborted) {
+      // Lets every lane that settles in this moment come along.
+      await null;
+      const due = this.#due();
+      if (due.length === 0 || this.#member === undefined) return;
+      if (!(await this.#commit(this.#member, due))) await this.#clock.sleep(RETRY_COMMIT_MS, this.#left.signal);
+    }
+  }
+
+  #due(): Due[] {
+    return [...this.#lanes.values()].flatMap(lane => {
+      const offset = lane.uncommitted;
+      return offset === undefined ? [] : [{ ...lane.at, lane, offset }];
+    });
+  }
+
+  async #commit(member: Member, due: readonly Due[]): Promise<boolean> {
+    try {
+      await member.commit(due.map(({ topic, partition, offset }) => ({ topic, partition, offset })));
+    } catch {
+      // A rebalance, or the broker is away. What is not committed is delivered again, and is a duplicate then.
+      return false;
+    }
+    for (const { lane, offset } of due) lane.committed(offset);
+    return true;
+  }
+
+  /** Commits what is settled and leaves the group. */
+  async leave(): Promise<void> {
+    this.#left.abort();
+    await this.#committing;
+    const member = this.#member;
+    this.#member = undefined;
+    const due = this.#due();
+    if (member !== undefined && due.length > 0) await this.#commit(member, due);
+    this.revoked();
+    await member?.leave();
+  }
+}

@@ -1,0 +1,116 @@
+import { OffsetWindow, type WindowEntry } from '../../core/offset-window.ts';
+import type { Delivery } from '../../ports/delivery.ts';
+import type { Lane, Settlement } from '../../ports/source.ts';
+import { WaitList } from '../wait-list.ts';
+import { type Fetched, laneIdOf, type TopicPartition } from './client.ts';
+import { deliveryOf } from './record.ts';
+
+/** What a lane asks of the member that owns it. */
+export interface LaneOwner {
+  pause(partition: TopicPartition): void;
+  resume(partition: TopicPartition): void;
+  seek(partition: TopicPartition, offset: bigint): void;
+  /** There is more to commit than before. */
+  settled(): void;
+}
+
+export interface LaneLimits {
+  /** A partition is not fetched any further while this many records of it wait. */
+  readonly maxBuffered: number;
+  readonly typeHeader: string;
+}
+
+/** A partition from its assignment until it is taken away. */
+export class KafkaLane implements Lane {
+  readonly id: string;
+  readonly at: TopicPartition;
+  readonly #owner: LaneOwner;
+  readonly #limits: LaneLimits;
+  readonly #revocation = new AbortController();
+  readonly #window = new OffsetWindow();
+  readonly #entries = new WeakMap<Delivery, WindowEntry>();
+  readonly #arrived = new WaitList();
+  #buffer: Delivery[] = [];
+  #paused = false;
+  #end: bigint | undefined;
+  #committed: bigint | undefined;
+
+  constructor(at: TopicPartition, owner: LaneOwner, limits: LaneLimits) {
+    this.at = at;
+    this.id = laneIdOf(at);
+    this.#owner = owner;
+    this.#limits = limits;
+  }
+
+  get revoked(): AbortSignal {
+    return this.#revocation.signal;
+  }
+
+  /** Records that can be read and are not settled; undefined while nothing is known. */
+  get lag(): number | undefined {
+    const done = this.#window.committable;
+    return this.#end === undefined || done === undefined ? undefined : Number(this.#end - done);
+  }
+
+  /** Records of one fetch. What was handed out before is left out, and a fetch that skips something is not taken. */
+  fetched({ from, records, next, end }: Fetched): void {
+    if (this.revoked.aborted) return;
+    const expected = this.#window.next;
+    if (expected !== undefined && from > expected) {
+      // Records between are missing: taking these would let a commit pass over them.
+      this.#owner.seek(this.at, expected);
+      return;
+    }
+    for (const record of records) {
+      const entry = this.#window.add(record.offset);
+      if (entry === undefined) continue;
+      const delivery = deliveryOf(record, this.at, this.#limits.typeHeader);
+      this.#entries.set(delivery, entry);
+      this.#buffer.push(delivery);
+    }
+    this.#window.skipTo(next);
+    this.#end = end ?? this.#end;
+    if (this.#buffer.length >= this.#limits.maxBuffered) {
+      this.#paused = true;
+      this.#owner.pause(this.at);
+    }
+    this.#arrived.wakeAll();
+  }
+
+  async receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]> {
+    const ended = AbortSignal.any([signal, this.revoked]);
+    while (this.#buffer.length === 0 && !ended.aborted) await this.#arrived.wait(ended);
+    if (ended.aborted) return [];
+    const deliveries = this.#buffer.splice(0, max);
+    if (this.#paused && this.#buffer.length < this.#limits.maxBuffered / 2) {
+      this.#paused = false;
+      this.#owner.resume(this.at);
+    }
+    return deliveries;
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<void> {
+    if (this.revoked.aborted) return;
+    for (const { delivery, settle } of settlements) {
+      const entry = this.#entries.get(delivery);
+      if (entry !== undefined && settle === 'ack') this.#window.settle(entry);
+    }
+    this.#owner.settled();
+  }
+
+  /** What is still to be committed; undefined when there is nothing, or when the partition is no longer ours. */
+  get uncommitted(): bigint | undefined {
+    const offset = this.#window.committable;
+    if (this.revoked.aborted || offset === undefined) return undefined;
+    return this.#committed === undefined || offset > this.#committed ? offset : undefined;
+  }
+
+  committed(offset: bigint): void {
+    this.#committed = offset;
+  }
+
+  revoke(): void {
+    this.#buffer = [];
+    this.#revocation.abort();
+  }
+}

@@ -1,0 +1,27 @@
+import { strictUtf8 } from '../../core/bytes.ts';
+import { headersFrom } from '../../core/headers.ts';
+import type { Delivery } from '../../ports/delivery.ts';
+import { type KafkaRecord, laneIdOf, type TopicPartition } from './client.ts';
+
+/** A record as a delivery. Kafka does not count how often it hands one over, so `attempt` is 1. */
+export function deliveryOf(record: KafkaRecord, at: TopicPartition, typeHeader: string): Delivery {
+  const lane = laneIdOf(at);
+  const headers = headersFrom(record.headers);
+  const { key, value, offset, timestampMs } = record;
+  return {
+    lane,
+    position: `${lane}/${offset}`,
+    attempt: 1,
+    headers,
+    key: key === null ? undefined : (strictUtf8(key) ?? `base64:${Buffer.from(key).toString('base64')}`),
+    type: headers.get(typeHeader),
+    time: timestampMs === undefined ? undefined : new Date(timestampMs),
+    value: value ?? undefined,
+    // A tombstone is a message that says "gone", and not one whose body was lost.
+    body: value === null ? { value: null } : undefined,
+    topic: at.topic,
+    partition: at.partition,
+    offset,
+    keyBytes: key ?? undefined,
+  };
+}

@@ -1,0 +1,29 @@
+// A consumer in a process of its own, to be killed: `node kafka-child.ts <broker> <topic> <group> <database url>`. Prints
+// a line when it has handled its first message.
+import { Pool } from 'pg';
+import { createConsumer } from '../../src/index.ts';
+import { kafkajs, kafkaSource } from '../../src/sources/kafka/index.ts';
+import { postgresStore } from '../../src/stores/postgres/index.ts';
+import { testKafka } from '../support/kafka-client.ts';
+
+const [broker, topic, group, database] = process.argv.slice(2) as [string, string, string, string];
+const client = kafkajs(testKafka('child', broker), { consumer: { sessionTimeout: 2_000, heartbeatInterval: 300 } });
+const store = postgresStore(new Pool({ connectionString: database, pipeline: true, max: 5 }));
+
+let first = true;
+const consumer = createConsumer({
+  name: 'pay',
+  source: kafkaSource({ client, topics: [topic], groupId: group }),
+  store,
+  maxBatch: 20,
+  async handle({ id, body }, { sql }) {
+    const { account, amount } = body as { account: string; amount: number };
+    await sql`UPDATE wallet SET balance = balance + ${amount} WHERE account = ${account}`;
+    await sql`INSERT INTO ledger (message_id) VALUES (${id})`;
+    if (first) process.stdout.write('working\n');
+    first = false;
+  },
+});
+process.once('SIGTERM', () => void consumer.stop());
+await consumer.run();
+process.exit(0);

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import type { Fetched, KafkaRecord } from '../../../src/sources/kafka/client.ts';
+import { KafkaLane } from '../../../src/sources/kafka/lane.ts';
+
+const at = { topic: 't', partition: 3 };
+const never = new AbortController().signal;
+
+function record(offset: bigint): KafkaRecord {
+  return { offset, key: null, value: Buffer.from(String(offset)), timestampMs: 0, headers: {} };
+}
+
+function fetched(from: bigint, ...offsets: readonly bigint[]): Fetched {
+  return { ...at, from, records: offsets.map(record), next: (offsets.at(-1) ?? from - 1n) + 1n, end: undefined };
+}
+
+/** A lane, and what it asked of its owner. */
+function laneWith(maxBuffered = 100) {
+  const asked: string[] = [];
+  const owner = {
+    pause: () => void asked.push('pause'),
+    resume: () => void asked.push('resume'),
+    seek: (_: unknown, offset: bigint) => void asked.push(`seek ${offset}`),
+    settled: () => void asked.push('settled'),
+  };
+  return { lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type' }), asked };
+}
+
+const offsets = (deliveries: readonly { offset?: bigint | undefined }[]) => deliveries.map(({ offset }) => offset);
+
+test('C58: an offset that a client hands over twice is one delivery, in flight or done', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(50n, 50n, 51n, 52n));
+  const first = await lane.receive(10, never);
+  lane.fetched(fetched(51n, 51n, 52n, 53n));
+  const second = await lane.receive(10, never);
+  await lane.settle([...first, ...second].map(delivery => ({ delivery, settle: 'ack' })));
+  lane.fetched(fetched(52n, 52n, 53n, 54n));
+  expect(offsets(first)).toEqual([50n, 51n, 52n]);
+  expect(offsets(second)).toEqual([53n]);
+  expect(offsets(await lane.receive(10, never))).toEqual([54n]);
+  expect(asked).toEqual(['settled']);
+});
+
+test('a fetch that begins behind the next offset would let a commit pass over what is missing: it is asked for again', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched(fetched(20n, 20n, 21n));
+  expect(asked).toEqual(['seek 12']);
+  lane.fetched(fetched(12n, 20n));
+  expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n, 20n]);
+});
+
+test('a full buffer pauses the partition, a half empty one resumes it', async () => {
+  const { lane, asked } = laneWith(4);
+  lane.fetched(fetched(0n, 0n, 1n, 2n, 3n, 4n));
+  expect(asked).toEqual(['pause']);
+  await lane.receive(3, never);
+  expect(asked).toEqual(['pause']);
+  await lane.receive(1, never);
+  expect(asked).toEqual(['pause', 'resume']);
+});
+
+test('C52, C55: a lane that is gone hands out nothing, settles nothing and commits nothing', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(0n, 0n, 1n));
+  const taken = await lane.receive(1, never);
+  lane.revoke();
+  await lane.settle(taken.map(delivery => ({ delivery, settle: 'ack' })));
+  lane.fetched(fetched(2n, 2n));
+  expect(await lane.receive(10, never)).toEqual([]);
+  expect(lane.uncommitted).toBeUndefined();
+  expect(asked).toEqual([]);
+});
+
+test('a tombstone is a message without a value, a missing key is none, bytes that are not UTF-8 stay what they are', async () => {
+  const { lane } = laneWith();
+  const bytes = Buffer.of(0xff, 0x00);
+  lane.fetched({
+    ...at,
+    from: 0n,
+    next: 2n,
+    end: 5n,
+    records: [
+      { ...record(0n), value: null, headers: { type: 'gone' } },
+      { ...record(1n), key: bytes },
+    ],
+  });
+  const [tombstone, odd] = await lane.receive(2, never);
+  expect(tombstone).toMatchObject({ body: { value: null }, key: undefined, type: 'gone', position: 't/3/0' });
+  expect(odd).toMatchObject({ key: `base64:${bytes.toString('base64')}`, keyBytes: bytes, body: undefined });
+  expect(lane.lag).toBe(5);
+});

@@ -1,0 +1,11 @@
+import { Kafka, logLevel } from 'kafkajs';
+
+/** A kafkajs client that says nothing on its own and reconnects fast. */
+export function testKafka(clientId: string, broker: string): Kafka {
+  return new Kafka({
+    clientId,
+    brokers: [broker],
+    logLevel: logLevel.NOTHING,
+    retry: { initialRetryTime: 50, maxRetryTime: 1_000 },
+  });
+}
