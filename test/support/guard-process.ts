@@ -4,19 +4,19 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const CLEAN_WITHIN_MS = 20_000;
-const pids = new Set<number>();
+const pids = new Map<number, NodeJS.Signals>();
 const folders = new Set<string>();
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const [word, value] = JSON.parse(line) as [string, never];
-  if (word === 'started') pids.add(value);
+  const [word, value, signal] = JSON.parse(line) as [string, never, NodeJS.Signals];
+  if (word === 'started') pids.set(value, signal);
   else if (word === 'ended') pids.delete(value);
   else folders.add(value);
 }
 
-for (const pid of pids) {
+for (const [pid, signal] of pids) {
   try {
-    process.kill(pid, 'SIGQUIT');
+    process.kill(pid, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }

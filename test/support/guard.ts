@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
  * processes that we had started, by their ids, and deletes the folders that we had made.
  */
 export interface Guard {
-  started(pid: number): void;
+  /** `signal` is what ends the process at once, with all that it has started. */
+  started(pid: number, signal?: NodeJS.Signals): void;
   ended(pid: number): void;
   folder(path: string): void;
 }
@@ -31,11 +32,11 @@ function start(): Guard {
   if (stdin === null) throw new Error('the guard has no pipe');
   child.unref();
   (stdin as unknown as { unref(): void }).unref();
-  const tell = (word: string, value: string | number): void => {
-    stdin.write(`${JSON.stringify([word, value])}\n`);
+  const tell = (...words: (string | number)[]): void => {
+    stdin.write(`${JSON.stringify(words)}\n`);
   };
   return {
-    started: pid => tell('started', pid),
+    started: (pid, signal = 'SIGQUIT') => tell('started', pid, signal),
     ended: pid => tell('ended', pid),
     folder: path => tell('folder', path),
   };

@@ -1,12 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { kafkaMissing } from '../../scripts/kafka/programs.ts';
+import { startKafka } from './kafka-server.ts';
 import { embeddedPostgres, startPostgres } from './postgres-server.ts';
 
 /** A server that some suites need and that one run of the tests shares. */
 export interface Service {
   /** For people. */
   readonly name: string;
-  /** Variable with the URL of a server to use instead of starting one. */
+  /** Variable with the URL of a server (Kafka: `host:port`) to use instead of starting one. */
   readonly env: string;
   /** A test file needs the service when it imports this file of `test/support/`, itself or by way of another. */
   readonly support: string;
@@ -26,6 +28,16 @@ export const services: readonly Service[] = [
       return 'reason' in found ? found.reason : undefined;
     },
     start: startPostgres,
+  },
+  {
+    name: 'Kafka',
+    env: 'NEVERTWICE_TEST_KAFKA',
+    support: 'kafka.ts',
+    missing: kafkaMissing,
+    start: async () => {
+      const { brokers, stop } = await startKafka();
+      return { url: brokers, stop };
+    },
   },
 ];
 
