@@ -1,4 +1,5 @@
 import type { Result } from './contest.ts';
+import { kafkaSuite } from './kafka/suite.ts';
 import { packageSuite } from './package.ts';
 import { sqlSuite } from './sql/suite.ts';
 
@@ -22,4 +23,4 @@ export interface Suite {
   run(options: BenchOptions): Promise<readonly Result[]>;
 }
 
-export const suites: readonly Suite[] = [sqlSuite, packageSuite];
+export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, packageSuite];

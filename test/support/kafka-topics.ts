@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Kafka, Producer } from 'kafkajs';
+import type { Admin, Kafka, Producer } from 'kafkajs';
 import { brokers } from './kafka.ts';
 import { testKafka as quietKafka } from './kafka-client.ts';
+import { until } from './until.ts';
 
 /** A client of the shared broker. */
 export function testKafka(clientId = 'test', at = brokers()): Kafka {
@@ -12,6 +13,11 @@ export interface TestTopic {
   readonly name: string;
   readonly group: string;
   send(messages: readonly TestRecord[]): Promise<void>;
+  addPartitions(total: number): Promise<void>;
+  /** Deletes the topic and makes it again, empty. */
+  recreate(): Promise<void>;
+  /** Sends in a transaction of its own, and ends it. */
+  inTransaction(messages: readonly TestRecord[], end: 'commit' | 'abort'): Promise<void>;
   /** The group's next-to-read offset of each partition; -1 where it has committed nothing. */
   committed(): Promise<readonly number[]>;
   /** Members of the group once it is stable; 0 before. */
@@ -48,12 +54,36 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
         messages: messages.map(message => ({ ...message, key: message.key ?? null })),
       });
     },
-    async committed() {
-      // A group that was named a moment ago may not have its coordinator yet.
-      const fetched = await admin.fetchOffsets({ groupId: group, topics: [name] }).catch(() => undefined);
-      if (fetched === undefined) return Array.from({ length: partitions }, () => -1);
-      return fetched[0]!.partitions.toSorted((a, b) => a.partition - b.partition).map(({ offset }) => Number(offset));
+    async addPartitions(total) {
+      await admin.createPartitions({ topicPartitions: [{ topic: name, count: total }] });
+      // The old one knows the old number for minutes.
+      await producer?.disconnect();
+      producer = undefined;
     },
+    async recreate() {
+      await admin.deleteTopics({ topics: [name] });
+      const create = { waitForLeaders: true, topics: [{ topic: name, numPartitions: partitions }] };
+      // The name is free a moment after the deletion was answered.
+      await until('the topic is there again', () => admin.createTopics(create).catch(() => false));
+      await producer?.disconnect();
+      producer = undefined;
+    },
+    async inTransaction(messages, end) {
+      const transactional = kafka.producer({
+        transactionalId: `x-${randomUUID()}`,
+        maxInFlightRequests: 1,
+        idempotent: true,
+      });
+      await transactional.connect();
+      const transaction = await transactional.transaction();
+      await transaction.send({
+        topic: name,
+        messages: messages.map(message => ({ ...message, key: message.key ?? null })),
+      });
+      await transaction[end]();
+      await transactional.disconnect();
+    },
+    committed: async () => (await committedOf(admin, group, name)) ?? Array.from({ length: partitions }, () => -1),
     async members() {
       const { groups } = await admin.describeGroups([group]);
       return groups[0]?.state === 'Stable' ? groups[0].members.length : 0;
@@ -63,4 +93,15 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
       await admin.disconnect();
     },
   };
+}
+
+/** A group's next-to-read offsets by partition, -1 for none; undefined while the group has no coordinator yet. */
+export async function committedOf(
+  admin: Admin,
+  groupId: string,
+  topic: string,
+): Promise<readonly number[] | undefined> {
+  const fetched = await admin.fetchOffsets({ groupId, topics: [topic] }).catch(() => undefined);
+  const known = fetched?.[0]?.partitions.toSorted((a, b) => a.partition - b.partition);
+  return known?.map(({ offset }) => Number(offset));
 }

@@ -90,22 +90,25 @@ async function closeAll(closers: (() => Promise<void>)[]): Promise<void> {
   for (let close = closers.pop(); close !== undefined; close = closers.pop()) await close();
 }
 
+/** Called before every run, not timed; what it gives is the run. */
+export type PrepareRun = () => (() => Promise<void>) | Promise<() => Promise<void>>;
+
 export interface WalletJob {
   readonly id: string;
-  readonly load: Load;
+  readonly load: Pick<Load, 'events' | 'once'>;
   /** What the wallets must hold at the end, by wallet. Default: every message once. */
   readonly expected?: readonly number[];
   /**
    * Called once, when the contestant first has its turn; what it returns, before every run. `schema` is the
    * contestant's own and holds `wallet` and `processed`.
    */
-  open(schema: string): Promise<() => () => Promise<void>>;
+  open(schema: string): Promise<PrepareRun>;
 }
 
 /** A contestant with tables of its own, so that nobody works on the bloat of another. */
 export function walletContestant(place: PostgresPlace, job: WalletJob): Contestant {
   const schema = job.id.replaceAll(/\W/g, '_');
-  let opened: Promise<() => () => Promise<void>> | undefined;
+  let opened: Promise<PrepareRun> | undefined;
   const open = async () => {
     await place.admin.query(`create schema ${schema};
 create table ${schema}.wallet (id int primary key, balance bigint not null);

@@ -5,6 +5,8 @@ import { type Fetched, laneIdOf, type Member, type MemberEvents, type TopicParti
 import { KafkaLane, type LaneLimits, type LaneOwner } from './lane.ts';
 
 const RETRY_COMMIT_MS = 1_000;
+/** A client whose broker is gone tries for long to say goodbye; its session ends without that. */
+const LEAVE_WITHIN_MS = 5_000;
 
 interface Due extends TopicPartition {
   readonly lane: KafkaLane;
@@ -38,14 +40,22 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
 
   assigned(partitions: readonly TopicPartition[]): void {
     this.revoked();
-    for (const at of partitions) {
-      const lane = new KafkaLane(at, this, this.#limits);
-      this.#lanes.set(lane.id, lane);
-      this.#offered.push(lane);
-      // A pause of an earlier assignment may have outlived it.
-      this.#member?.resume(at);
-    }
+    for (const at of partitions) this.#open(at);
+  }
+
+  #open(at: TopicPartition): KafkaLane {
+    const lane = new KafkaLane(at, this, this.#limits);
+    this.#lanes.set(lane.id, lane);
+    this.#offered.push(lane);
+    // A pause of an earlier assignment may have outlived it.
+    this.#member?.resume(at);
     this.#changed.wakeAll();
+    return lane;
+  }
+
+  replaced(fetch: Fetched): void {
+    this.#lanes.get(laneIdOf(fetch))?.revoke();
+    this.#open({ topic: fetch.topic, partition: fetch.partition }).fetched(fetch);
   }
 
   revoked(): void {
@@ -136,9 +146,18 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     await this.#committing;
     const member = this.#member;
     this.#member = undefined;
+    if (member === undefined) return;
     const due = this.#due();
-    if (member !== undefined && due.length > 0) await this.#commit(member, due);
+    if (due.length > 0) await this.#within(LEAVE_WITHIN_MS, this.#commit(member, due));
     this.revoked();
-    await member?.leave();
+    await this.#within(LEAVE_WITHIN_MS, member.leave());
+  }
+
+  /** Resolves with the promise, whatever becomes of it, or when the time is over. */
+  async #within(ms: number, promise: Promise<unknown>): Promise<void> {
+    const ended = new AbortController();
+    const over = () => ended.abort();
+    promise.then(over, over);
+    await this.#clock.sleep(ms, ended.signal);
   }
 }

@@ -12,6 +12,8 @@ export interface LaneOwner {
   seek(partition: TopicPartition, offset: bigint): void;
   /** There is more to commit than before. */
   settled(): void;
+  /** The log ends before what the lane has read: it is another log, and needs another lane. */
+  replaced(fetch: Fetched): void;
 }
 
 export interface LaneLimits {
@@ -53,9 +55,16 @@ export class KafkaLane implements Lane {
   }
 
   /** Records of one fetch. What was handed out before is left out, and a fetch that skips something is not taken. */
-  fetched({ from, records, next, end }: Fetched): void {
+  fetched(fetch: Fetched): void {
     if (this.revoked.aborted) return;
+    const { from, records, next, end } = fetch;
     const expected = this.#window.next;
+    if (expected !== undefined && end !== undefined && end < expected) {
+      // A topic that was deleted and made again, or a log that lost its end: offsets below are new messages, and taking
+      // them for copies of what was read would lose them.
+      this.#owner.replaced(fetch);
+      return;
+    }
     if (expected !== undefined && from > expected) {
       // Records between are missing: taking these would let a commit pass over them.
       this.#owner.seek(this.at, expected);

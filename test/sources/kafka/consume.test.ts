@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createConsumer, type Summary } from '../../../src/index.ts';
 import { kafkajs, kafkaSource } from '../../../src/sources/kafka/index.ts';
+import { startKafka } from '../../support/kafka.ts';
 import { freshTopic, type TestTopic, testKafka } from '../../support/kafka-topics.ts';
-import { until } from '../../support/until.ts';
+import { endsWithin, until } from '../../support/until.ts';
 import { credit, onPostgres, type WalletStore } from '../../support/wallet.ts';
 
 const WITHIN_MS = 30_000;
@@ -236,3 +237,64 @@ test('no broker at the start: run rejects with NT_SOURCE_DOWN', async () => {
   });
   await expect(consumer.run()).rejects.toMatchObject({ code: 'NT_SOURCE_DOWN' });
 }, 30_000);
+
+test('partitions that are added while it runs are read from their first record', async () => {
+  topic = await freshTopic();
+  await topic.send([message('m0')]);
+  // The client looks for new partitions when its metadata is this old; its default is five minutes.
+  const { stop } = start({}, source({ metadataMaxAge: 500 }));
+  await until('the first is committed', committed(1), WITHIN_MS);
+  await topic.addPartitions(3);
+  await topic.send([
+    { ...message('m1'), partition: 1 },
+    { ...message('m2'), partition: 2 },
+  ]);
+  await until('all are committed', async () => JSON.stringify(await topic.committed()) === '[1,1,1]', WITHIN_MS);
+  expect(await stop()).toMatchObject({ processed: 3 });
+});
+
+test('a topic that is deleted and made again: its new records have old offsets, and none is taken for an old one', async () => {
+  topic = await freshTopic();
+  await topic.send(ids(20).map(id => message(id)));
+  const { stop } = start();
+  await until('all are committed', committed(20), WITHIN_MS);
+  await topic.recreate();
+  await topic.send(ids(10, 20).map(id => message(id)));
+  await until('the new ones are handled', async () => (await w.balance()) === 150, WITHIN_MS);
+  expect(await stop()).toMatchObject({ processed: 30, duplicates: 0 });
+}, 60_000);
+
+test('records of an aborted transaction are never handled, and its markers stall nothing', async () => {
+  topic = await freshTopic();
+  await topic.send([message('m0')]);
+  await topic.inTransaction([message('m1'), message('m2')], 'abort');
+  await topic.inTransaction([message('m3')], 'commit');
+  await topic.send([message('m4')]);
+  const seen: string[] = [];
+  const { stop } = start({
+    handle: ({ id }, context) => {
+      seen.push(id);
+      return credit(context, 5);
+    },
+  });
+  // m0, m1, m2, the marker, m3, the marker, m4: the next one has offset 7.
+  await until('all are committed', committed(7), WITHIN_MS);
+  expect(await stop()).toMatchObject({ processed: 3 });
+  expect(seen).toEqual(['m0', 'm3', 'm4']);
+});
+
+test('a broker that is gone does not hold up a stop', async () => {
+  const server = await startKafka();
+  topic = await freshTopic(1, server.brokers);
+  try {
+    await topic.send([message('m0')]);
+    const client = kafkajs(testKafka('test', server.brokers));
+    const { consumer, stop } = start({}, kafkaSource({ client, topics: [topic.name], groupId: topic.group }));
+    await until('the first is handled', () => consumer.summary.processed === 1, WITHIN_MS);
+    await server.kill();
+    await endsWithin(15_000, 'stop', stop());
+    expect(await w.balance()).toBe(5);
+  } finally {
+    await server.stop();
+  }
+}, 60_000);

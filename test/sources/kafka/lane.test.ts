@@ -21,6 +21,7 @@ function laneWith(maxBuffered = 100) {
     resume: () => void asked.push('resume'),
     seek: (_: unknown, offset: bigint) => void asked.push(`seek ${offset}`),
     settled: () => void asked.push('settled'),
+    replaced: ({ end }: Fetched) => void asked.push(`replaced by one that ends at ${end}`),
   };
   return { lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type' }), asked };
 }
@@ -48,6 +49,14 @@ test('a fetch that begins behind the next offset would let a commit pass over wh
   expect(asked).toEqual(['seek 12']);
   lane.fetched(fetched(12n, 20n));
   expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n, 20n]);
+});
+
+test('a log that ends before what was read is another log: nothing of it is taken for a copy', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched({ ...fetched(0n, 0n, 1n), end: 2n });
+  expect(asked).toEqual(['replaced by one that ends at 2']);
+  expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n]);
 });
 
 test('a full buffer pauses the partition, a half empty one resumes it', async () => {
