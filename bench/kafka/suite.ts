@@ -3,7 +3,7 @@ import type { Suite } from '../suites.ts';
 import { consumers, FULL, QUICK } from './consumers.ts';
 import { KafkaPlace } from './place.ts';
 
-const ROUNDS = { full: 5, quick: 2 };
+const ROUNDS = { full: 5, quick: 1 };
 
 export const kafkaSuite: Suite = {
   name: 'kafka',

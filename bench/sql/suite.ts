@@ -16,7 +16,7 @@ import * as sqliteSizes from './sqlite/sizes.ts';
 const ROUNDS = { full: 7, quick: 3 };
 
 // Of the quick run, so that a busy machine cuts rounds and not patience.
-const WITHIN_MS = { postgres: 24_000, sqlite: 7_000 };
+const WITHIN_MS = { postgres: 18_000, sqlite: 6_000 };
 
 // Neighbours in this list are neighbours in time: rivals next to each other, the naive consumer in the middle.
 const onPostgres = (quick: boolean): readonly Shape<PostgresPlace>[] =>

@@ -121,31 +121,40 @@ describe('on the shared broker', () => {
     return consumer;
   }
 
+  /** A member in a process of its own. */
+  async function startChild(): Promise<ChildProcess> {
+    const program = fileURLToPath(new URL('kafka-child.ts', import.meta.url));
+    const child = spawn(process.execPath, [program, brokers(), topic.name, topic.group, database.url], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(child, 'spawn');
+    return child;
+  }
+
+  /** Fails as soon as a committed offset is lower than it was before. */
+  function offsetWatch() {
+    const highest = Array.from({ length: PARTITIONS }, () => -1);
+    return {
+      async watchOffsets() {
+        for (const [partition, offset] of (await topic.committed()).entries()) {
+          if (offset === -1) continue;
+          expect(offset).toBeGreaterThanOrEqual(highest[partition]!);
+          highest[partition] = offset;
+        }
+      },
+    };
+  }
+
   test(`${KILLS} times SIGKILL to one of three members in mid-batch: nothing lost, nothing doubled, no offset goes back (seed ${SEED})`, {
     timeout: timeLimit(6_000),
   }, async () => {
     const producer = new Producer(topic);
     const random = seeded(SEED + 1);
-    const program = fileURLToPath(new URL('kafka-child.ts', import.meta.url));
     const children: ChildProcess[] = [];
-    const startChild = async (at: number) => {
-      const child = spawn(process.execPath, [program, brokers(), topic.name, topic.group, database.url], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      children[at] = child;
-      await once(child, 'spawn');
-    };
-    const highest = Array.from({ length: PARTITIONS }, () => -1);
-    const watchOffsets = async () => {
-      for (const [partition, offset] of (await topic.committed()).entries()) {
-        if (offset === -1) continue;
-        expect(offset).toBeGreaterThanOrEqual(highest[partition]!);
-        highest[partition] = offset;
-      }
-    };
+    const { watchOffsets } = offsetWatch();
     try {
       await producer.send(200);
-      await Promise.all([0, 1, 2].map(startChild));
+      children.push(...(await Promise.all([0, 1, 2].map(() => startChild()))));
       for (let kill = 0; kill < KILLS; kill++) {
         await producer.send(60);
         const at = random.below(3);
@@ -156,11 +165,46 @@ describe('on the shared broker', () => {
         children[at]!.kill('SIGKILL');
         await exited;
         await watchOffsets();
-        await startChild(at);
+        children[at] = await startChild();
       }
       await until('all is handled', handled(pool, producer.messages), 60_000);
       await settledUp(pool, producer);
       await watchOffsets();
+    } finally {
+      for (const child of children) child.kill('SIGKILL');
+    }
+  });
+
+  test('a zombie: a member stopped past its session wakes up when another has gone on; no offset goes back', {
+    timeout: 120_000,
+  }, async () => {
+    const producer = new Producer(topic, SEED + 5);
+    const children = await Promise.all([0, 1].map(() => startChild()));
+    const { watchOffsets } = offsetWatch();
+    try {
+      for (let round = 0; round < 3; round++) {
+        await until('both are members', async () => (await topic.members()) === 2, 30_000);
+        const { rows } = await pool.query('SELECT count(*)::int AS n FROM ledger');
+        await producer.send(200);
+        await until('work goes on', handled(pool, rows[0].n + 1), 30_000);
+        children[0]!.kill('SIGSTOP');
+        await until('it is taken for dead', async () => (await topic.members()) === 1, 30_000);
+        await producer.send(100);
+        // What it has claimed stays locked while it sleeps; the rest is done by the other one.
+        await until('the other one goes on', handled(pool, rows[0].n + 50), 30_000);
+        await watchOffsets();
+        children[0]!.kill('SIGCONT');
+        const handledAll = handled(pool, producer.messages);
+        await until(
+          'all is handled',
+          async () => {
+            await watchOffsets();
+            return handledAll();
+          },
+          60_000,
+        );
+      }
+      await settledUp(pool, producer);
     } finally {
       for (const child of children) child.kill('SIGKILL');
     }

@@ -62,9 +62,14 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
     },
     async recreate() {
       await admin.deleteTopics({ topics: [name] });
-      const create = { waitForLeaders: true, topics: [{ topic: name, numPartitions: partitions }] };
+      const create = { topics: [{ topic: name, numPartitions: partitions }] };
       // The name is free a moment after the deletion was answered.
-      await until('the topic is there again', () => admin.createTopics(create).catch(() => false));
+      await until('the topic is there again', () =>
+        admin.createTopics(create).then(
+          () => true,
+          () => false,
+        ),
+      );
       await producer?.disconnect();
       producer = undefined;
     },

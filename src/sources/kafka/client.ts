@@ -20,8 +20,11 @@ export interface KafkaRecord {
 
 /** What one fetch gave of a partition. */
 export interface Fetched extends TopicPartition {
-  /** The offset that was asked for: nothing between it and the first record is missing. */
-  readonly from: bigint;
+  /**
+   * The offset that was asked for: nothing between it and the first record is missing. Undefined for a fetch without any
+   * record to read (all of them aborted, control records or compacted away), where the client does not say.
+   */
+  readonly from: bigint | undefined;
   readonly records: readonly KafkaRecord[];
   /** The first offset that the fetch does not speak of: behind the last record, control records included. */
   readonly next: bigint;

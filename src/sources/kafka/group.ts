@@ -39,8 +39,15 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
   }
 
   assigned(partitions: readonly TopicPartition[]): void {
+    // A client may rejoin without a word before it, while fetches that it asked for are under way: they continue what an
+    // earlier lane had read, and not what it had settled. That lane says where the new one has to begin.
+    const marks = new Map([...this.#lanes.values()].map(lane => [lane.id, lane.unsettledFrom]));
     this.revoked();
-    for (const at of partitions) this.#open(at);
+    for (const at of partitions) {
+      const lane = this.#open(at);
+      const mark = marks.get(lane.id);
+      if (mark !== undefined) lane.beginAt(mark);
+    }
   }
 
   #open(at: TopicPartition): KafkaLane {
@@ -143,7 +150,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
   /** Commits what is settled and leaves the group. */
   async leave(): Promise<void> {
     this.#left.abort();
-    await this.#committing;
+    if (this.#committing !== undefined) await this.#within(LEAVE_WITHIN_MS, this.#committing);
     const member = this.#member;
     this.#member = undefined;
     if (member === undefined) return;

@@ -49,6 +49,7 @@ export function kafkaSource(options: KafkaOptions): Source {
   const limits: LaneLimits = {
     maxBuffered: options.maxBuffered ?? 2_000,
     typeHeader: options.typeHeader ?? 'type',
+    fromEarliest: from === 'earliest',
   };
   if (!Number.isSafeInteger(limits.maxBuffered) || limits.maxBuffered < 1) {
     throw new NevertwiceError('NT_CONFIG', `maxBuffered is ${limits.maxBuffered}; give a positive integer`);

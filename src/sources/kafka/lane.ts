@@ -1,4 +1,5 @@
 import { OffsetWindow, type WindowEntry } from '../../core/offset-window.ts';
+import { NevertwiceError } from '../../errors.ts';
 import type { Delivery } from '../../ports/delivery.ts';
 import type { Lane, Settlement } from '../../ports/source.ts';
 import { WaitList } from '../wait-list.ts';
@@ -12,14 +13,17 @@ export interface LaneOwner {
   seek(partition: TopicPartition, offset: bigint): void;
   /** There is more to commit than before. */
   settled(): void;
-  /** The log ends before what the lane has read: it is another log, and needs another lane. */
+  /** The log is not the one that the lane has read from, or has lost what was next: the fetch belongs to a new lane. */
   replaced(fetch: Fetched): void;
+  failed(error: unknown): void;
 }
 
 export interface LaneLimits {
   /** A partition is not fetched any further while this many records of it wait. */
   readonly maxBuffered: number;
   readonly typeHeader: string;
+  /** False when a client whose offset is out of range goes on at the end of the log, and so past what is still there. */
+  readonly fromEarliest: boolean;
 }
 
 /** A partition from its assignment until it is taken away. */
@@ -36,6 +40,10 @@ export class KafkaLane implements Lane {
   #paused = false;
   #end: bigint | undefined;
   #committed: bigint | undefined;
+  /** Where the client was sent back to, until it gave something from there. */
+  #sought: bigint | undefined;
+  /** How far the client has passed over records that nobody may read, since it was sent back. */
+  #passed: bigint | undefined;
 
   constructor(at: TopicPartition, owner: LaneOwner, limits: LaneLimits) {
     this.at = at;
@@ -58,6 +66,10 @@ export class KafkaLane implements Lane {
   fetched(fetch: Fetched): void {
     if (this.revoked.aborted) return;
     const { from, records, next, end } = fetch;
+    if (from === undefined) {
+      this.#passedOver(next);
+      return;
+    }
     const expected = this.#window.next;
     if (expected !== undefined && end !== undefined && end < expected) {
       // A topic that was deleted and made again, or a log that lost its end: offsets below are new messages, and taking
@@ -65,11 +77,12 @@ export class KafkaLane implements Lane {
       this.#owner.replaced(fetch);
       return;
     }
-    if (expected !== undefined && from > expected) {
-      // Records between are missing: taking these would let a commit pass over them.
-      this.#owner.seek(this.at, expected);
+    if (expected !== undefined && from > expected && from !== this.#passed) {
+      this.#missing(expected, fetch);
       return;
     }
+    this.#sought = undefined;
+    this.#passed = undefined;
     for (const record of records) {
       const entry = this.#window.add(record.offset);
       if (entry === undefined) continue;
@@ -84,6 +97,46 @@ export class KafkaLane implements Lane {
       this.#owner.pause(this.at);
     }
     this.#arrived.wakeAll();
+  }
+
+  /** A lane that takes over from an earlier one of this process begins where that one has not settled. */
+  beginAt(offset: bigint): void {
+    this.#window.skipTo(offset);
+    this.#sendBackTo(offset);
+  }
+
+  /** The lowest offset that is not settled; undefined while nothing was read. */
+  get unsettledFrom(): bigint | undefined {
+    return this.#window.committable;
+  }
+
+  #passedOver(next: bigint): void {
+    // Of a fetch from before the client was sent back it says nothing about what comes after.
+    if (this.#sought === undefined) this.#window.skipTo(next);
+    else this.#passed = next;
+  }
+
+  /** Records are missing in front of these: taking these would let a commit pass over them. */
+  #missing(expected: bigint, fetch: Fetched): void {
+    if (this.#sought !== expected) {
+      this.#sendBackTo(expected);
+    } else if (this.#limits.fromEarliest) {
+      // Asked for once and not there: retention has deleted it, and these are the first that are left.
+      this.#owner.replaced(fetch);
+    } else {
+      this.#owner.failed(
+        new NevertwiceError(
+          'NT_SOURCE_DOWN',
+          `${this.id}: offset ${expected} is no longer in the log, and with from: 'latest' the client would skip what is; set the group's offset, or use from: 'earliest'`,
+        ),
+      );
+    }
+  }
+
+  #sendBackTo(offset: bigint): void {
+    this.#sought = offset;
+    this.#passed = undefined;
+    this.#owner.seek(this.at, offset);
   }
 
   async receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]> {

@@ -297,4 +297,4 @@ test('a broker that is gone does not hold up a stop', async () => {
   } finally {
     await server.stop();
   }
-}, 60_000);
+}, 90_000);

@@ -14,16 +14,17 @@ function fetched(from: bigint, ...offsets: readonly bigint[]): Fetched {
 }
 
 /** A lane, and what it asked of its owner. */
-function laneWith(maxBuffered = 100) {
+function laneWith({ maxBuffered = 100, fromEarliest = true } = {}) {
   const asked: string[] = [];
   const owner = {
     pause: () => void asked.push('pause'),
     resume: () => void asked.push('resume'),
     seek: (_: unknown, offset: bigint) => void asked.push(`seek ${offset}`),
     settled: () => void asked.push('settled'),
+    failed: (error: unknown) => void asked.push(`failed: ${(error as { code: string }).code}`),
     replaced: ({ end }: Fetched) => void asked.push(`replaced by one that ends at ${end}`),
   };
-  return { lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type' }), asked };
+  return { lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type', fromEarliest }), asked };
 }
 
 const offsets = (deliveries: readonly { offset?: bigint | undefined }[]) => deliveries.map(({ offset }) => offset);
@@ -59,8 +60,62 @@ test('a log that ends before what was read is another log: nothing of it is take
   expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n]);
 });
 
+const passedOver = (next: bigint): Fetched => ({ ...at, from: undefined, records: [], next, end: undefined });
+
+test('records that nobody may read are passed over: what follows them continues what was before them', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched(passedOver(15n));
+  lane.fetched(passedOver(20n));
+  lane.fetched(fetched(20n, 21n));
+  expect(asked).toEqual([]);
+  expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n, 21n]);
+});
+
+test('such records in front of what the client was sent back to: it is sent back once, and then believed', async () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched(fetched(20n, 20n));
+  lane.fetched(passedOver(16n));
+  lane.fetched(passedOver(20n));
+  lane.fetched(fetched(20n, 20n));
+  expect(asked).toEqual(['seek 12']);
+  expect(offsets(await lane.receive(10, never))).toEqual([10n, 11n, 20n]);
+});
+
+test('what retention has deleted meanwhile: asked for once, then another lane goes on with what is left', () => {
+  const { lane, asked } = laneWith();
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched({ ...fetched(100n, 100n), end: 200n });
+  lane.fetched({ ...fetched(100n, 100n), end: 200n });
+  expect(asked).toEqual(['seek 12', 'replaced by one that ends at 200']);
+});
+
+test('the same from the latest: going on would skip what is there, so it stops and says why', () => {
+  const { lane, asked } = laneWith({ fromEarliest: false });
+  lane.fetched(fetched(10n, 10n, 11n));
+  lane.fetched(fetched(100n, 100n));
+  lane.fetched(fetched(100n, 100n));
+  expect(asked).toEqual(['seek 12', 'failed: NT_SOURCE_DOWN']);
+});
+
+test('a lane that takes over begins where the earlier one had not settled, whatever was fetched for that one', async () => {
+  const { lane: earlier } = laneWith();
+  earlier.fetched(fetched(10n, 10n, 11n, 12n));
+  const [first] = await earlier.receive(1, never);
+  await earlier.settle([{ delivery: first!, settle: 'ack' }]);
+  const { lane, asked } = laneWith();
+  lane.beginAt(earlier.unsettledFrom!);
+  lane.fetched(passedOver(50n));
+  lane.fetched(fetched(13n, 13n));
+  expect(await Promise.race([lane.receive(10, never), 'nothing'])).toBe('nothing');
+  lane.fetched(fetched(11n, 11n, 12n, 13n));
+  expect(asked).toEqual(['seek 11']);
+  expect(lane.uncommitted).toBe(11n);
+});
+
 test('a full buffer pauses the partition, a half empty one resumes it', async () => {
-  const { lane, asked } = laneWith(4);
+  const { lane, asked } = laneWith({ maxBuffered: 4 });
   lane.fetched(fetched(0n, 0n, 1n, 2n, 3n, 4n));
   expect(asked).toEqual(['pause']);
   await lane.receive(3, never);

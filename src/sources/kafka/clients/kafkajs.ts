@@ -1,5 +1,5 @@
 import { backoffMs } from '../../../core/backoff.ts';
-import { describeError, NevertwiceError } from '../../../errors.ts';
+import { describeError, isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import type { JoinOptions, KafkaClient, KafkaRecord, Member, MemberEvents, TopicPartition } from '../client.ts';
 
 /** What we call on `new Kafka(…)` of kafkajs 2. */
@@ -8,7 +8,12 @@ export interface KafkaJsLike {
 }
 
 interface KafkaJsConsumerLike {
-  readonly events: { readonly GROUP_JOIN: string; readonly REBALANCING: string; readonly CRASH: string };
+  readonly events: {
+    readonly GROUP_JOIN: string;
+    readonly REBALANCING: string;
+    readonly CRASH: string;
+    readonly END_BATCH_PROCESS: string;
+  };
   on(event: any, listener: (event: { readonly payload: any }) => void): unknown;
   connect(): Promise<void>;
   subscribe(options: { topics: string[]; fromBeginning: boolean }): Promise<void>;
@@ -16,8 +21,14 @@ interface KafkaJsConsumerLike {
   pause(partitions: { topic: string; partitions: number[] }[]): void;
   resume(partitions: { topic: string; partitions: number[] }[]): void;
   seek(to: { topic: string; partition: number; offset: string }): void;
-  commitOffsets(offsets: { topic: string; partition: number; offset: string }[]): Promise<void>;
   disconnect(): Promise<void>;
+}
+
+interface KafkaJsPayload {
+  readonly batch: KafkaJsBatch;
+  commitOffsetsIfNecessary(offsets: {
+    topics: { topic: string; partitions: { partition: number; offset: string }[] }[];
+  }): Promise<void>;
 }
 
 interface KafkaJsBatch {
@@ -67,6 +78,7 @@ class KafkaJsMember implements Member {
   readonly #joining: JoinOptions;
   readonly #events: MemberEvents;
   #consumer: KafkaJsConsumerLike | undefined;
+  #commitOnce: KafkaJsPayload['commitOffsetsIfNecessary'] | undefined;
   #left = false;
   #crashes = 0;
   #rebuild: NodeJS.Timeout | undefined;
@@ -82,32 +94,66 @@ class KafkaJsMember implements Member {
     const { groupId, topics, from } = this.#joining;
     // A partition that is resumed is noticed when the fetch of the others ends, or this wait where all are paused; the
     // client's default of 5 s would let a fast consumer starve.
-    const consumer = this.#kafka.consumer({ maxWaitTimeInMs: 100, ...this.#options.consumer, groupId });
+    const consumer = this.#kafka.consumer({
+      maxWaitTimeInMs: 100,
+      ...this.#options.consumer,
+      groupId,
+      retry: this.#retry(),
+    });
     this.#consumer = consumer;
+    this.#commitOnce = undefined;
     // Of this consumer alone: one that crashed may still say something when its successor is at work.
     const on = (event: string, listener: (payload: any) => void) =>
       consumer.on(event, ({ payload }) => {
         if (this.#consumer === consumer && !this.#left) listener(payload);
+        // A restart that was under way when we left would join again, and keep its partitions from everybody. At the next
+        // turn, because the client sets the timer of a restart just after it has told of the crash.
+        else if (event !== consumer.events.END_BATCH_PROCESS) setImmediate(() => this.#quit(consumer));
       });
     on(consumer.events.GROUP_JOIN, payload => {
       this.#crashes = 0;
       this.#events.assigned(partitionsOf(payload.memberAssignment));
     });
     on(consumer.events.REBALANCING, () => this.#events.revoked());
-    on(consumer.events.CRASH, payload => this.#crashed(payload.restart === true));
+    on(consumer.events.CRASH, payload => this.#crashed(payload.error, payload.restart === true));
+    // Of a fetch with nothing to read in it `eachBatch` never hears.
+    on(consumer.events.END_BATCH_PROCESS, ({ batchSize, topic, partition, lastOffset, highWatermark }) => {
+      if (batchSize > 0) return;
+      const next = BigInt(lastOffset) + 1n;
+      this.#events.fetched({ topic, partition, from: undefined, records: [], next, end: BigInt(highWatermark) });
+    });
     try {
       await consumer.connect();
-      await consumer.subscribe({ topics: [...topics], fromBeginning: from === 'earliest' });
+      if (!this.#left) await consumer.subscribe({ topics: [...topics], fromBeginning: from === 'earliest' });
+      if (this.#left) return this.#quit(consumer);
       await consumer.run({
         autoCommit: false,
-        eachBatch: async ({ batch }: { batch: KafkaJsBatch }) => {
-          if (this.#consumer === consumer) this.#fetched(batch);
+        eachBatch: async ({ batch, commitOffsetsIfNecessary }: KafkaJsPayload) => {
+          if (this.#consumer !== consumer) return;
+          this.#commitOnce = commitOffsetsIfNecessary;
+          this.#fetched(batch);
         },
       });
     } catch (error) {
-      await consumer.disconnect().catch(() => undefined);
+      this.#quit(consumer);
       throw startError(error, topics);
     }
+    if (this.#left) this.#quit(consumer);
+  }
+
+  #quit(consumer: KafkaJsConsumerLike): void {
+    consumer.disconnect().catch(() => undefined);
+  }
+
+  /** The user's settings, or what the client takes without any; and no restart once we have left. */
+  #retry(): object {
+    const own = (this.#options.consumer?.retry ?? { retries: 5 }) as {
+      restartOnFailure?: (e: Error) => Promise<boolean>;
+    };
+    return {
+      ...own,
+      restartOnFailure: async (error: Error) => !this.#left && ((await own.restartOnFailure?.(error)) ?? true),
+    };
   }
 
   /** Returns at once: records wait in the lane, so the client goes on fetching and sending heartbeats. */
@@ -125,13 +171,16 @@ class KafkaJsMember implements Member {
     });
   }
 
-  #crashed(restarts: boolean): void {
+  #crashed(error: unknown, restarts: boolean): void {
+    if (this.#left) return;
     this.#events.revoked();
-    if (restarts) return;
+    // A topic that is gone may come back; a right that is missing is somebody's to grant.
+    if (isRefused(error)) this.#events.failed(startError(error, this.#joining.topics));
+    if (restarts || isRefused(error)) return;
     this.#crashes++;
     const wait = backoffMs(this.#crashes, { minMs: 500, maxMs: 30_000 }, Math.random());
     this.#rebuild = setTimeout(() => {
-      this.start().catch(() => this.#crashed(false));
+      this.start().catch(failure => this.#crashed(failure, false));
     }, wait);
   }
 
@@ -155,9 +204,16 @@ class KafkaJsMember implements Member {
   }
 
   async commit(offsets: readonly (TopicPartition & { readonly offset: bigint })[]): Promise<void> {
-    await this.#consumer?.commitOffsets(
-      offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
-    );
+    // Not `consumer.commitOffsets`: that tries again by itself, and so sends under the next generation what was refused
+    // under the last one: a member that slept past its session would put back the offsets of whoever took over.
+    if (this.#commitOnce === undefined) throw new Error('nothing was fetched yet, so there is nothing to commit');
+    const byTopic = Map.groupBy(offsets, ({ topic }) => topic);
+    await this.#commitOnce({
+      topics: [...byTopic].map(([topic, ofTopic]) => ({
+        topic,
+        partitions: ofTopic.map(({ partition, offset }) => ({ partition, offset: String(offset) })),
+      })),
+    });
   }
 
   async leave(): Promise<void> {
@@ -184,8 +240,26 @@ function recordOf({ offset, key, value, timestamp, headers }: KafkaJsMessage): K
   };
 }
 
+/** What no restart will change, by the broker's word. */
+const REFUSED: ReadonlySet<unknown> = new Set([
+  'GROUP_AUTHORIZATION_FAILED',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+  'SASL_AUTHENTICATION_FAILED',
+]);
+
+function isRefused(error: unknown): boolean {
+  const { type, name, cause } = (error ?? {}) as { type?: unknown; name?: unknown; cause?: unknown };
+  if (isNevertwiceError(error)) return isRefused(cause);
+  return REFUSED.has(type) || name === 'KafkaJSSASLAuthenticationError';
+}
+
 function startError(error: unknown, topics: readonly string[]): NevertwiceError {
+  if (isNevertwiceError(error)) return error;
   const { type } = (error ?? {}) as { type?: unknown };
+  if (isRefused(error)) {
+    return new NevertwiceError('NT_CONFIG', `Kafka refuses this client: ${describeError(error)}`, { cause: error });
+  }
   if (type === 'UNKNOWN_TOPIC_OR_PARTITION') {
     return new NevertwiceError(
       'NT_CONFIG',
