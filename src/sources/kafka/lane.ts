@@ -26,6 +26,12 @@ export interface LaneLimits {
   readonly fromEarliest: boolean;
 }
 
+/**
+ * After so many fetches that begin further on than asked, what lies between is believed to be gone. One or two may have been
+ * under way when the client was sent back, each from another broker.
+ */
+const BELIEVED = 3;
+
 /** A partition from its assignment until it is taken away. */
 export class KafkaLane implements Lane {
   readonly id: string;
@@ -42,6 +48,8 @@ export class KafkaLane implements Lane {
   #committed: bigint | undefined;
   /** Where the client was sent back to, until it gave something from there. */
   #sought: bigint | undefined;
+  /** Fetches since then that began further on. */
+  #refused = 0;
   /** How far the client has passed over records that nobody may read, since it was sent back. */
   #passed: bigint | undefined;
 
@@ -118,10 +126,10 @@ export class KafkaLane implements Lane {
 
   /** Records are missing in front of these: taking these would let a commit pass over them. */
   #missing(expected: bigint, fetch: Fetched): void {
-    if (this.#sought !== expected) {
+    if (this.#sought !== expected || ++this.#refused < BELIEVED) {
       this.#sendBackTo(expected);
     } else if (this.#limits.fromEarliest) {
-      // Asked for once and not there: retention has deleted it, and these are the first that are left.
+      // Asked for again and again, and not there: retention has deleted it, and these are the first that are left.
       this.#owner.replaced(fetch);
     } else {
       this.#owner.failed(
@@ -134,6 +142,7 @@ export class KafkaLane implements Lane {
   }
 
   #sendBackTo(offset: bigint): void {
+    if (this.#sought !== offset) this.#refused = 0;
     this.#sought = offset;
     this.#passed = undefined;
     this.#owner.seek(this.at, offset);
