@@ -64,12 +64,21 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
       await admin.deleteTopics({ topics: [name] });
       const create = { topics: [{ topic: name, numPartitions: partitions }] };
       // The name is free a moment after the deletion was answered.
-      await until('the topic is there again', () =>
-        admin.createTopics(create).then(
-          () => true,
-          () => false,
-        ),
-      );
+      let refusal: unknown;
+      await until(
+        'the topic is there again',
+        () =>
+          admin.createTopics(create).then(
+            () => true,
+            error => {
+              refusal = error;
+              return false;
+            },
+          ),
+        30_000,
+      ).catch(error => {
+        throw new Error(`${error.message}: ${refusal}`, { cause: refusal });
+      });
       await producer?.disconnect();
       producer = undefined;
     },

@@ -35,7 +35,8 @@ export const services: readonly Service[] = [
     support: 'kafka.ts',
     missing: kafkaMissing,
     start: async () => {
-      const { brokers, stop } = await startKafka();
+      // It is never killed, and must not be taken for dead by its own controller while the machine is busy.
+      const { brokers, stop } = await startKafka({ settings: { 'broker.session.timeout.ms': 18_000 } });
       return { url: brokers, stop };
     },
   },

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createConsumer, type Summary } from '../../../src/index.ts';
 import { kafkajs, kafkaSource } from '../../../src/sources/kafka/index.ts';
 import { startKafka } from '../../support/kafka.ts';
@@ -6,7 +6,9 @@ import { freshTopic, type TestTopic, testKafka } from '../../support/kafka-topic
 import { endsWithin, until } from '../../support/until.ts';
 import { credit, onPostgres, type WalletStore } from '../../support/wallet.ts';
 
-const WITHIN_MS = 30_000;
+// Rebalances on a machine that runs other suites, other brokers among them, meanwhile.
+const WITHIN_MS = 60_000;
+vi.setConfig({ testTimeout: 120_000 });
 
 let topic: TestTopic;
 let w: WalletStore;
@@ -236,7 +238,7 @@ test('no broker at the start: run rejects with NT_SOURCE_DOWN', async () => {
     handle: (_, { sql }) => sql`SELECT 1`,
   });
   await expect(consumer.run()).rejects.toMatchObject({ code: 'NT_SOURCE_DOWN' });
-}, 30_000);
+});
 
 test('partitions that are added while it runs are read from their first record', async () => {
   topic = await freshTopic();
@@ -262,7 +264,7 @@ test('a topic that is deleted and made again: its new records have old offsets, 
   await topic.send(ids(10, 20).map(id => message(id)));
   await until('the new ones are handled', async () => (await w.balance()) === 150, WITHIN_MS);
   expect(await stop()).toMatchObject({ processed: 30, duplicates: 0 });
-}, 60_000);
+});
 
 test('records of an aborted transaction are never handled, and its markers stall nothing', async () => {
   topic = await freshTopic();
@@ -297,4 +299,4 @@ test('a broker that is gone does not hold up a stop', async () => {
   } finally {
     await server.stop();
   }
-}, 90_000);
+});
