@@ -13,6 +13,7 @@ export interface TestTopic {
   readonly name: string;
   readonly group: string;
   send(messages: readonly TestRecord[]): Promise<void>;
+  addPartitions(total: number): Promise<void>;
   /** Deletes the topic and makes it again, empty. */
   recreate(): Promise<void>;
   /** Sends in a transaction of its own, and ends it. */
@@ -52,6 +53,12 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
         topic: name,
         messages: messages.map(message => ({ ...message, key: message.key ?? null })),
       });
+    },
+    async addPartitions(total) {
+      await admin.createPartitions({ topicPartitions: [{ topic: name, count: total }] });
+      // The old one knows the old number for minutes.
+      await producer?.disconnect();
+      producer = undefined;
     },
     async recreate() {
       await admin.deleteTopics({ topics: [name] });

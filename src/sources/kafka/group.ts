@@ -113,9 +113,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
   }
 
   settled(): void {
-    this.#committing ??= this.#commitAll().finally(() => {
-      this.#committing = undefined;
-    });
+    this.#committing ??= this.#commitAll();
   }
 
   /** Commits until nothing is left: one request at a time, for all lanes together, with whatever has been settled by then. */
@@ -124,9 +122,11 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
       // Lets every lane that settles in this moment come along.
       await null;
       const due = this.#due();
-      if (due.length === 0 || this.#member === undefined) return;
+      if (due.length === 0 || this.#member === undefined) break;
       if (!(await this.#commit(this.#member, due))) await this.#clock.sleep(RETRY_COMMIT_MS, this.#left.signal);
     }
+    // In the same turn as the look that found nothing: whoever settles after it begins anew, and nobody is forgotten.
+    this.#committing = undefined;
   }
 
   #due(): Due[] {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createConsumer, type Summary } from '../../../src/index.ts';
 import { kafkajs, kafkaSource } from '../../../src/sources/kafka/index.ts';
-import { KILLS } from '../../support/counts.ts';
 import { startKafka } from '../../support/kafka.ts';
 import { freshTopic, type TestTopic, testKafka } from '../../support/kafka-topics.ts';
 import { endsWithin, until } from '../../support/until.ts';
@@ -241,20 +240,31 @@ test('no broker at the start: run rejects with NT_SOURCE_DOWN', async () => {
   await expect(consumer.run()).rejects.toMatchObject({ code: 'NT_SOURCE_DOWN' });
 });
 
-// In the long run alone: beside all other suites the broker may take half a minute to give the name free.
-test.runIf(KILLS > 100)(
-  'a topic that is deleted and made again: its new records have old offsets, and none is taken for an old one',
-  async () => {
-    topic = await freshTopic();
-    await topic.send(ids(20).map(id => message(id)));
-    const { stop } = start();
-    await until('all are committed', committed(20), WITHIN_MS);
-    await topic.recreate();
-    await topic.send(ids(10, 20).map(id => message(id)));
-    await until('the new ones are handled', async () => (await w.balance()) === 150, WITHIN_MS);
-    expect(await stop()).toMatchObject({ processed: 30, duplicates: 0 });
-  },
-);
+test('partitions that are added while it runs are read from their first record', async () => {
+  topic = await freshTopic();
+  await topic.send([message('m0')]);
+  // The client looks for new partitions when its metadata is this old; its default is five minutes.
+  const { stop } = start({}, source({ metadataMaxAge: 500 }));
+  await until('the first is committed', committed(1), WITHIN_MS);
+  await topic.addPartitions(3);
+  await topic.send([
+    { ...message('m1'), partition: 1 },
+    { ...message('m2'), partition: 2 },
+  ]);
+  await until('all are committed', async () => JSON.stringify(await topic.committed()) === '[1,1,1]', WITHIN_MS);
+  expect(await stop()).toMatchObject({ processed: 3 });
+});
+
+test('a topic that is deleted and made again: its new records have old offsets, and none is taken for an old one', async () => {
+  topic = await freshTopic();
+  await topic.send(ids(20).map(id => message(id)));
+  const { stop } = start();
+  await until('all are committed', committed(20), WITHIN_MS);
+  await topic.recreate();
+  await topic.send(ids(10, 20).map(id => message(id)));
+  await until('the new ones are handled', async () => (await w.balance()) === 150, WITHIN_MS);
+  expect(await stop()).toMatchObject({ processed: 30, duplicates: 0 });
+});
 
 test('records of an aborted transaction are never handled, and its markers stall nothing', async () => {
   topic = await freshTopic();
