@@ -81,7 +81,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         stop.abort();
       };
       const start = (lane: Lane) => {
-        const stopping = anyOf([stop.signal, lane.revoked]);
+        const stopping = anyOf([stop.signal, lane.revoked, ...(lane.leaving === undefined ? [] : [lane.leaving])]);
         const ended: Promise<void> = consumeLane({
           path,
           lane,
@@ -97,6 +97,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           .finally(() => {
             stopping.release();
             lanes.delete(ended);
+            lane.ended?.();
           });
         lanes.add(ended);
       };

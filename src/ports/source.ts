@@ -30,6 +30,13 @@ export interface Lane {
   /** Aborts when the lane is taken away. Nothing may be settled for it afterwards. */
   readonly revoked: AbortSignal;
   /**
+   * From a source that learns of it before: aborts when the lane is about to be taken away. No handler starts any more;
+   * what has committed is still settled, and then `ended` is called. Never later than `revoked`.
+   */
+  readonly leaving?: AbortSignal;
+  /** Nothing of the lane is in work any more, and nothing more will be settled. */
+  ended?(): void;
+  /**
    * Up to `max` deliveries in lane order; waits for at least one. An empty array means that the lane has ended:
    * exhausted, revoked, or `signal` aborted. Not calling it is the pause: the source keeps its membership alive and
    * bounds what it buffers. Never called twice at once; with `readAhead` also before the last batch is settled, but

@@ -16,6 +16,30 @@ export interface KafkaRecord {
   /** Milliseconds since 1970: the producer's clock or the broker's, as the topic is set up. */
   readonly timestampMs: number | undefined;
   readonly headers: HeadersInput;
+  /** The leader's epoch when the record was written; undefined where the client does not say. */
+  readonly leaderEpoch?: number | undefined;
+}
+
+/** What a group has committed for a partition. */
+export interface CommittedOffset {
+  /** The next to be read. */
+  readonly offset: bigint;
+  /** What whoever committed it wrote beside it; null for nothing; undefined where the client does not say. */
+  readonly metadata: string | null | undefined;
+}
+
+/** The log of a partition and the group's place in it, as the broker shows them now. */
+export interface PartitionState {
+  /** Undefined where the client does not show it. */
+  readonly clusterId: string | undefined;
+  /** Undefined where the client does not show it. A topic that is deleted and made again has another one. */
+  readonly topicId: string | undefined;
+  /** The lowest offset that is still there. */
+  readonly earliest: bigint;
+  /** The offset behind the last record. */
+  readonly end: bigint;
+  /** Undefined where the group has committed nothing, or no longer. */
+  readonly committed: CommittedOffset | undefined;
 }
 
 /** What one fetch gave of a partition. */
@@ -32,6 +56,13 @@ export interface Fetched extends TopicPartition {
   readonly end: bigint | undefined;
 }
 
+export interface OffsetToCommit extends TopicPartition {
+  /** The next to be read. */
+  readonly offset: bigint;
+  /** Kept beside the offset, for whoever reads it; at most 4,096 bytes. */
+  readonly metadata?: string | undefined;
+}
+
 export interface JoinOptions {
   readonly groupId: string;
   readonly topics: readonly string[];
@@ -43,8 +74,15 @@ export interface JoinOptions {
 export interface MemberEvents {
   /** The whole assignment. Whatever was owned before is gone, also where it is given again. */
   assigned(partitions: readonly TopicPartition[]): void;
-  /** Everything is taken away. */
-  revoked(): void;
+  /** More partitions beside those that stay: cooperative rebalancing, or a group whose broker assigns. */
+  added(partitions: readonly TopicPartition[]): void;
+  /**
+   * These are taken away; without a list, all of them. Resolves when nothing of them is in work any more, rolled back or
+   * committed in the store, and what is settled is committed: a client that can hold the rebalance back waits for it.
+   */
+  revoked(partitions?: readonly TopicPartition[]): Promise<void>;
+  /** These, or all, are gone already, perhaps with another owner: nothing can be committed for them. */
+  lost(partitions?: readonly TopicPartition[]): void;
   fetched(fetch: Fetched): void;
   /** It cannot go on. */
   failed(error: unknown): void;
@@ -57,8 +95,10 @@ export interface Member {
   resume(partition: TopicPartition): void;
   /** The next fetch of the partition begins there. */
   seek(partition: TopicPartition, offset: bigint): void;
-  /** Next-to-read offsets. Rejects when the broker did not take them. */
-  commit(offsets: readonly (TopicPartition & { readonly offset: bigint })[]): Promise<void>;
+  /** Next-to-read offsets of partitions that it owns. Rejects when the broker did not take them. */
+  commit(offsets: readonly OffsetToCommit[]): Promise<void>;
+  /** Asks the broker, whether or not the partition is paused. Rejects when it does not answer. */
+  inspect(partition: TopicPartition): Promise<PartitionState>;
   /** Leaves the group and closes all connections. */
   leave(): Promise<void>;
 }

@@ -7,6 +7,8 @@ import { KafkaLane, type LaneLimits, type LaneOwner } from './lane.ts';
 const RETRY_COMMIT_MS = 1_000;
 /** A client whose broker is gone tries for long to say goodbye; its session ends without that. */
 const LEAVE_WITHIN_MS = 5_000;
+/** A handler that takes longer holds up the whole group; its transaction is then somebody else's duplicate. */
+const REVOKE_WITHIN_MS = 10_000;
 
 interface Due extends TopicPartition {
   readonly lane: KafkaLane;
@@ -42,7 +44,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     // A client may rejoin without a word before it, while fetches that it asked for are under way: they continue what an
     // earlier lane had read, and not what it had settled. That lane says where the new one has to begin.
     const marks = new Map([...this.#lanes.values()].map(lane => [lane.id, lane.unsettledFrom]));
-    this.revoked();
+    this.lost();
     for (const at of partitions) {
       const lane = this.#open(at);
       const mark = marks.get(lane.id);
@@ -65,10 +67,36 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     this.#open({ topic: fetch.topic, partition: fetch.partition }).fetched(fetch);
   }
 
-  revoked(): void {
-    for (const lane of this.#lanes.values()) lane.revoke();
-    this.#lanes.clear();
-    this.#offered = [];
+  added(partitions: readonly TopicPartition[]): void {
+    for (const at of partitions) if (!this.#lanes.has(laneIdOf(at))) this.#open(at);
+  }
+
+  async revoked(partitions?: readonly TopicPartition[]): Promise<void> {
+    const leaving = this.#lanesOf(partitions);
+    const member = this.#member;
+    await this.#within(REVOKE_WITHIN_MS, Promise.all(leaving.map(lane => lane.leave())));
+    // In this order: after it, another owner may commit, and ours would put its offsets back.
+    const due = this.#due().filter(({ lane }) => leaving.includes(lane));
+    if (member !== undefined && due.length > 0) await this.#within(REVOKE_WITHIN_MS, this.#commit(member, due));
+    this.#drop(leaving);
+  }
+
+  lost(partitions?: readonly TopicPartition[]): void {
+    this.#drop(this.#lanesOf(partitions));
+  }
+
+  #lanesOf(partitions: readonly TopicPartition[] | undefined): readonly KafkaLane[] {
+    if (partitions === undefined) return [...this.#lanes.values()];
+    return partitions.flatMap(at => this.#lanes.get(laneIdOf(at)) ?? []);
+  }
+
+  #drop(lanes: readonly KafkaLane[]): void {
+    for (const lane of lanes) {
+      lane.revoke();
+      // A later assignment may have put another in its place meanwhile.
+      if (this.#lanes.get(lane.id) === lane) this.#lanes.delete(lane.id);
+    }
+    this.#offered = this.#offered.filter(lane => !lane.revoked.aborted);
   }
 
   fetched(fetch: Fetched): void {
@@ -86,7 +114,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
       if (this.#failure !== undefined) throw this.#failure.error;
       if (signal.aborted) return undefined;
       const lane = this.#offered.shift();
-      if (lane !== undefined) return lane;
+      if (lane !== undefined) return lane.take();
       await this.#changed.wait(signal);
     }
   }
@@ -156,7 +184,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     if (member === undefined) return;
     const due = this.#due();
     if (due.length > 0) await this.#within(LEAVE_WITHIN_MS, this.#commit(member, due));
-    this.revoked();
+    this.lost();
     await this.#within(LEAVE_WITHIN_MS, member.leave());
   }
 

@@ -39,10 +39,13 @@ export class KafkaLane implements Lane {
   readonly #owner: LaneOwner;
   readonly #limits: LaneLimits;
   readonly #revocation = new AbortController();
+  readonly #departure = new AbortController();
+  readonly #quiet = Promise.withResolvers<void>();
   readonly #window = new OffsetWindow();
   readonly #entries = new WeakMap<Delivery, WindowEntry>();
   readonly #arrived = new WaitList();
   #buffer: Delivery[] = [];
+  #taken = false;
   #paused = false;
   #end: bigint | undefined;
   #committed: bigint | undefined;
@@ -64,6 +67,10 @@ export class KafkaLane implements Lane {
     return this.#revocation.signal;
   }
 
+  get leaving(): AbortSignal {
+    return this.#departure.signal;
+  }
+
   /** Records that can be read and are not settled; undefined while nothing is known. */
   get lag(): number | undefined {
     const done = this.#window.committable;
@@ -72,7 +79,7 @@ export class KafkaLane implements Lane {
 
   /** Records of one fetch. What was handed out before is left out, and a fetch that skips something is not taken. */
   fetched(fetch: Fetched): void {
-    if (this.revoked.aborted) return;
+    if (this.leaving.aborted) return;
     const { from, records, next, end } = fetch;
     if (from === undefined) {
       this.#passedOver(next);
@@ -149,7 +156,7 @@ export class KafkaLane implements Lane {
   }
 
   async receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]> {
-    const ended = AbortSignal.any([signal, this.revoked]);
+    const ended = AbortSignal.any([signal, this.leaving]);
     while (this.#buffer.length === 0 && !ended.aborted) await this.#arrived.wait(ended);
     if (ended.aborted) return [];
     const deliveries = this.#buffer.splice(0, max);
@@ -180,8 +187,26 @@ export class KafkaLane implements Lane {
     this.#committed = offset;
   }
 
+  /** No more deliveries. Resolves when nothing of the lane is in work any more. */
+  leave(): Promise<void> {
+    this.#buffer = [];
+    this.#departure.abort();
+    return this.#taken ? this.#quiet.promise : Promise.resolve();
+  }
+
+  /** Handed to the consumer, which says when it has ended. */
+  take(): this {
+    this.#taken = true;
+    return this;
+  }
+
+  ended(): void {
+    this.#quiet.resolve();
+  }
+
   revoke(): void {
     this.#buffer = [];
+    this.#departure.abort();
     this.#revocation.abort();
   }
 }

@@ -18,6 +18,7 @@ test.each(Array.from({ length: 12 }, (_, ticks) => ticks))(
       resume: () => undefined,
       seek: () => undefined,
       leave: async () => undefined,
+      inspect: () => Promise.reject(new Error('not asked here')),
       async commit(offsets) {
         for (const { partition: n, offset } of offsets) committed.set(n, offset);
         onFirst?.();

@@ -1,10 +1,32 @@
 import { backoffMs } from '../../../core/backoff.ts';
 import { describeError, isNevertwiceError, NevertwiceError } from '../../../errors.ts';
-import type { JoinOptions, KafkaClient, KafkaRecord, Member, MemberEvents, TopicPartition } from '../client.ts';
+import type {
+  JoinOptions,
+  KafkaClient,
+  KafkaRecord,
+  Member,
+  MemberEvents,
+  OffsetToCommit,
+  PartitionState,
+  TopicPartition,
+} from '../client.ts';
 
 /** What we call on `new Kafka(…)` of kafkajs 2. */
 export interface KafkaJsLike {
   consumer(config: any): KafkaJsConsumerLike;
+  admin(): KafkaJsAdminLike;
+}
+
+interface KafkaJsAdminLike {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  describeCluster(): Promise<{ readonly clusterId: string }>;
+  fetchTopicOffsets(topic: string): Promise<readonly { partition: number; high: string; low: string }[]>;
+  fetchOffsets(options: { groupId: string; topics: string[] }): Promise<
+    readonly {
+      readonly partitions: readonly { partition: number; offset: string; metadata: string | null }[];
+    }[]
+  >;
 }
 
 interface KafkaJsConsumerLike {
@@ -27,7 +49,7 @@ interface KafkaJsConsumerLike {
 interface KafkaJsPayload {
   readonly batch: KafkaJsBatch;
   commitOffsetsIfNecessary(offsets: {
-    topics: { topic: string; partitions: { partition: number; offset: string }[] }[];
+    topics: { topic: string; partitions: { partition: number; offset: string; metadata: string | null }[] }[];
   }): Promise<void>;
 }
 
@@ -47,6 +69,7 @@ interface KafkaJsMessage {
   readonly timestamp: string;
   readonly offset: string;
   readonly headers?: Readonly<Record<string, unknown>>;
+  readonly batchContext?: { readonly partitionLeaderEpoch?: number };
 }
 
 export interface KafkaJsOptions {
@@ -79,6 +102,7 @@ class KafkaJsMember implements Member {
   readonly #events: MemberEvents;
   #consumer: KafkaJsConsumerLike | undefined;
   #commitOnce: KafkaJsPayload['commitOffsetsIfNecessary'] | undefined;
+  #admin: Promise<KafkaJsAdminLike> | undefined;
   #left = false;
   #crashes = 0;
   #rebuild: NodeJS.Timeout | undefined;
@@ -114,7 +138,7 @@ class KafkaJsMember implements Member {
       this.#crashes = 0;
       this.#events.assigned(partitionsOf(payload.memberAssignment));
     });
-    on(consumer.events.REBALANCING, () => this.#events.revoked());
+    on(consumer.events.REBALANCING, () => this.#events.lost());
     on(consumer.events.CRASH, payload => this.#crashed(payload.error, payload.restart === true));
     // Of a fetch with nothing to read in it `eachBatch` never hears.
     on(consumer.events.END_BATCH_PROCESS, ({ batchSize, topic, partition, lastOffset, highWatermark }) => {
@@ -173,7 +197,7 @@ class KafkaJsMember implements Member {
 
   #crashed(error: unknown, restarts: boolean): void {
     if (this.#left) return;
-    this.#events.revoked();
+    this.#events.lost();
     // A topic that is gone may come back; a right that is missing is somebody's to grant.
     if (isRefused(error)) this.#events.failed(startError(error, this.#joining.topics));
     if (restarts || isRefused(error)) return;
@@ -203,7 +227,7 @@ class KafkaJsMember implements Member {
     } catch {}
   }
 
-  async commit(offsets: readonly (TopicPartition & { readonly offset: bigint })[]): Promise<void> {
+  async commit(offsets: readonly OffsetToCommit[]): Promise<void> {
     // Not `consumer.commitOffsets`: that tries again by itself, and so sends under the next generation what was refused
     // under the last one: a member that slept past its session would put back the offsets of whoever took over.
     if (this.#commitOnce === undefined) throw new Error('nothing was fetched yet, so there is nothing to commit');
@@ -211,16 +235,52 @@ class KafkaJsMember implements Member {
     await this.#commitOnce({
       topics: [...byTopic].map(([topic, ofTopic]) => ({
         topic,
-        partitions: ofTopic.map(({ partition, offset }) => ({ partition, offset: String(offset) })),
+        partitions: ofTopic.map(({ partition, offset, metadata = null }) => ({
+          partition,
+          offset: String(offset),
+          metadata,
+        })),
       })),
     });
+  }
+
+  async inspect({ topic, partition }: TopicPartition): Promise<PartitionState> {
+    this.#admin ??= connected(this.#kafka.admin()).catch(error => {
+      this.#admin = undefined;
+      throw error;
+    });
+    const admin = await this.#admin;
+    const [{ clusterId }, bounds, groups] = await Promise.all([
+      admin.describeCluster(),
+      admin.fetchTopicOffsets(topic),
+      admin.fetchOffsets({ groupId: this.#joining.groupId, topics: [topic] }),
+    ]);
+    const log = bounds.find(at => at.partition === partition);
+    if (log === undefined) throw new Error(`the broker does not know partition ${partition} of ${topic}`);
+    const committed = groups[0]?.partitions.find(at => at.partition === partition);
+    return {
+      clusterId,
+      topicId: undefined,
+      earliest: BigInt(log.low),
+      end: BigInt(log.high),
+      committed:
+        committed === undefined || committed.offset === '-1'
+          ? undefined
+          : { offset: BigInt(committed.offset), metadata: committed.metadata },
+    };
   }
 
   async leave(): Promise<void> {
     this.#left = true;
     clearTimeout(this.#rebuild);
-    await this.#consumer?.disconnect();
+    const admin = this.#admin;
+    await Promise.all([this.#consumer?.disconnect(), admin?.then(connection => connection.disconnect())]);
   }
+}
+
+async function connected(admin: KafkaJsAdminLike): Promise<KafkaJsAdminLike> {
+  await admin.connect();
+  return admin;
 }
 
 function partitionsOf(assignment: Readonly<Record<string, readonly number[]>>): TopicPartition[] {
@@ -229,9 +289,10 @@ function partitionsOf(assignment: Readonly<Record<string, readonly number[]>>): 
   );
 }
 
-function recordOf({ offset, key, value, timestamp, headers }: KafkaJsMessage): KafkaRecord {
+function recordOf({ offset, key, value, timestamp, headers, batchContext }: KafkaJsMessage): KafkaRecord {
   const timestampMs = Number(timestamp);
   return {
+    leaderEpoch: batchContext?.partitionLeaderEpoch,
     offset: BigInt(offset),
     key,
     value,
