@@ -6,6 +6,9 @@
  * | NT_BUSY | a live owner is working on the same message; do not ack | yes |
  * | NT_STORE_DOWN | the store cannot be reached or gave no connection; do not ack | yes |
  * | NT_SOURCE_DOWN | the source cannot be reached | yes |
+ * | NT_LANE_LOST | another process has taken the lane over; nothing of the batch was committed | yes |
+ * | NT_LOG_CHANGED | the log is not the one that the position was kept for, or has lost what comes next | no |
+ * | NT_OFFSET_RESET | somebody has set the group's offset beside the consumer | no |
  * | NT_LEASE_LOST | the lease ran out before the work was completed; do not ack | yes |
  * | NT_COMMIT_UNKNOWN | the server never said whether the commit landed; claiming again finds out | yes |
  * | NT_HANDLER_TIMEOUT | the handler outlived `timeoutMs`; its transaction was rolled back | yes |
@@ -24,6 +27,9 @@ export type ErrorCode =
   | 'NT_BUSY'
   | 'NT_STORE_DOWN'
   | 'NT_SOURCE_DOWN'
+  | 'NT_LANE_LOST'
+  | 'NT_LOG_CHANGED'
+  | 'NT_OFFSET_RESET'
   | 'NT_LEASE_LOST'
   | 'NT_COMMIT_UNKNOWN'
   | 'NT_HANDLER_TIMEOUT'
@@ -42,6 +48,7 @@ const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
   'NT_BUSY',
   'NT_STORE_DOWN',
   'NT_SOURCE_DOWN',
+  'NT_LANE_LOST',
   'NT_LEASE_LOST',
   'NT_COMMIT_UNKNOWN',
   'NT_HANDLER_TIMEOUT',

@@ -3,6 +3,7 @@ import { claimTests } from './store/claim.ts';
 import { concurrencyTests } from './store/concurrency.ts';
 import { consumerTests } from './store/consumer.ts';
 import { handleTests } from './store/handle.ts';
+import { laneTests } from './store/lanes.ts';
 import { leaseTests } from './store/lease.ts';
 import { recordTests } from './store/record.ts';
 import { savepointTests } from './store/savepoint.ts';
@@ -43,6 +44,7 @@ export function storeSuite<Tx>({ test, name, create }: StoreSuiteOptions<Transac
   savepointTests(register);
   recordTests(register);
   withinTests(register);
+  laneTests(register);
   consumerTests(register as never);
   wholeStoreTests(register);
 }

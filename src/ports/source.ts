@@ -1,4 +1,5 @@
 import type { Delivery } from './delivery.ts';
+import type { LaneLog } from './log.ts';
 import type { Positions } from './store.ts';
 
 /** What a source can and cannot do. The same object feeds the suite's skips, refusals at start-up and the docs. */
@@ -36,6 +37,8 @@ export interface Lane {
   readonly leaving?: AbortSignal;
   /** Nothing of the lane is in work any more, and nothing more will be settled. */
   ended?(): void;
+  /** Where the lane is an ordered log, and `ReceiveOptions.positioned` was set: it hands out nothing before `beginAt`. */
+  readonly log?: LaneLog | undefined;
   /**
    * Up to `max` deliveries in lane order; waits for at least one. An empty array means that the lane has ended:
    * exhausted, revoked, or `signal` aborted. Not calling it is the pause: the source keeps its membership alive and
@@ -57,6 +60,8 @@ export interface ReceiveOptions {
   readonly consumer: string;
   /** Where a source without a broker keeps how far it has come: in the same store as the inbox. */
   readonly positions: Positions;
+  /** The consumer says where each lane begins, by its `log`. */
+  readonly positioned?: boolean;
 }
 
 /** How much is still to come, as far as a source can tell without asking anybody. */

@@ -1,3 +1,4 @@
+import type { LaneMove, LaneRows } from './lanes.ts';
 import type { Sql } from './sql.ts';
 
 /** One id that a consumer wants to work on. */
@@ -117,6 +118,12 @@ export interface Unit<Tx> {
   deadLetter(letters: readonly DeadLetter[]): Promise<void>;
   /** The keys (in `Delivery.key`'s sense) among these that have an open dead letter. */
   blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>>;
+  /**
+   * Moves a lane's position when the transaction commits, as its last statement and in the same message to the server.
+   * The transaction then rejects with NT_LANE_LOST, and nothing of it is left, where the lane has another epoch or
+   * position. At most once a transaction.
+   */
+  advance(move: LaneMove): Promise<void>;
   /** Ends the transaction from outside while a handler still runs: cancels on the server; the handle is dead at once. */
   abandon(reason: unknown): void;
 }
@@ -141,6 +148,8 @@ export interface TransactionalInbox<Tx> {
 /** Exactly-once effects for everything written through `tx`: the claim and the effect commit together. */
 export interface TransactionalStore<Tx> extends StoreBase {
   readonly promise: 'exactly-once';
+  /** How far each consumer has come in each lane, for consumers that deduplicate by position. */
+  readonly lanes: LaneRows;
   /** Creates or checks the tables, registers the consumer, compares its identity signature. */
   open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>>;
   /** A plain transaction of the store, without a claim: for code outside a consumer. */

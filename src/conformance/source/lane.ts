@@ -18,6 +18,8 @@ export function laneCases(check: Check, { revokes }: SourceSuiteCapabilities): v
     const receiver = await run.start();
     const taken = await receiver.take(2);
     const { lane } = taken[0]!;
+    // A source that learns of it before waits for this.
+    lane.leaving?.addEventListener('abort', () => lane.ended?.(), { once: true });
     await run.harness.revoke!();
     await run.within(aborted(lane.revoked), 'the lane to be revoked');
     assert.deepEqual(await run.within(lane.receive(1, new AbortController().signal), 'a revoked lane to end'), []);

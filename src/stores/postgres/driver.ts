@@ -1,10 +1,30 @@
+import { NevertwiceError } from '../../errors.ts';
 import type { TransactionGuard } from '../sql/guard.ts';
 import type { Statement } from './statements.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
+/** How a transaction is ended by those who work in it. */
+export interface TransactionEnd {
+  /**
+   * Ends the transaction while `work` still runs: the handle is dead at once, the statement that runs on the server is
+   * cancelled, and `transaction` rejects with `reason` after the rollback, whether or not `work` ever settles.
+   */
+  abandon(reason: unknown): void;
+  /**
+   * Sends a statement with COMMIT, behind everything else. Where it fails with 22012 the transaction rejects with
+   * NT_LANE_LOST.
+   */
+  commitBehind(statement: Statement): void;
+}
+
+/** In a transaction that the caller commits, nobody can say what goes last. */
+export function refuseCommitBehind(): never {
+  throw new NevertwiceError('NT_CONFIG', 'the position of a lane cannot be kept in a transaction of the caller');
+}
+
 /** An open transaction on one connection. */
-export interface OpenTransaction<Tx> {
+export interface OpenTransaction<Tx> extends TransactionEnd {
   /** The user's handle, guarded. */
   readonly tx: Tx;
   readonly guard: TransactionGuard;
@@ -12,11 +32,6 @@ export interface OpenTransaction<Tx> {
   query(statement: Statement): Promise<readonly Row[]>;
   /** For clients that must be told of savepoints themselves; undefined where SAVEPOINT is a statement like any other. */
   readonly savepoint?: (<R>(work: () => Promise<R>) => Promise<R>) | undefined;
-  /**
-   * Ends the transaction while `work` still runs: the handle is dead at once, the statement that runs on the server is
-   * cancelled, and `transaction` rejects with `reason` after the rollback, whether or not `work` ever settles.
-   */
-  abandon(reason: unknown): void;
 }
 
 export interface BeginOptions {

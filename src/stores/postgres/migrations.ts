@@ -71,6 +71,26 @@ SELECT c.name AS consumer,
 FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
     ],
   },
+  {
+    version: 2,
+    name: 'lanes',
+    needs: 1,
+    statements: t => [
+      // Updated once a batch: half of each page stays free, so that an update finds room beside the old row (HOT) and
+      // neither the index nor the table grows with it.
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.lanes} (
+  consumer int NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  epoch bigint NOT NULL,
+  position bigint,
+  log text,
+  mark text,
+  begin_at text,
+  at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (consumer, lane)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)`,
+    ],
+  },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS[MIGRATIONS.length - 1]!.version;

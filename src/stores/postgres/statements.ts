@@ -1,3 +1,4 @@
+import type { LaneMove } from '../../ports/lanes.ts';
 import { statementName } from '../sql/template.ts';
 import type { Tables } from './tables.ts';
 
@@ -23,6 +24,8 @@ export interface Statements {
   unclaim(consumer: number, keys: readonly string[]): Statement;
   blockedKeys(consumer: number, keys: readonly string[]): Statement;
   deadLetter(consumer: number, letters: string): Statement;
+  /** Fails with 22012 where the lane has another epoch or position. */
+  advance(consumer: number, move: LaneMove): Statement;
 }
 
 export interface Bounds {
@@ -79,7 +82,26 @@ ORDER BY l->>'dedupe'
 ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL
 DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now()`);
 
+  // Division by zero is what makes nobody forget to look at the number of rows: effects cannot be committed past it. Text
+  // travels as hex, so that clients without a pipeline can send all of it in one message with COMMIT.
+  const advance = named(`WITH u AS (
+  UPDATE ${t.quoted.lanes} SET position = $4::bigint, mark = convert_from(decode($5, 'hex'), 'UTF8'), at = now()
+  WHERE consumer = $1::int AND lane = convert_from(decode($2, 'hex'), 'UTF8') AND epoch = $3::bigint AND position = $6::bigint
+  RETURNING 1)
+SELECT 1 / count(*) FROM u`);
+
   return {
+    advance: (consumer, { lane, epoch, from, to, mark }) => ({
+      ...advance,
+      values: [
+        consumer,
+        utf8Hex(lane),
+        String(epoch),
+        String(to),
+        mark === undefined ? null : utf8Hex(mark),
+        String(from),
+      ],
+    }),
     claim: (consumer, keys, fingerprints, bounds) => ({
       ...claim,
       values: [consumer, keys.join(','), joined(fingerprints), String(bounds.lockMs), String(bounds.idleMs)],

@@ -1,5 +1,6 @@
 import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
+import type { LaneRows } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   Claim,
@@ -13,6 +14,7 @@ import type {
   Unit,
 } from '../../ports/store.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
+import { lanesOn } from './lanes.ts';
 import { migrationSql } from './migrations.ts';
 import { undoable } from './savepoints.ts';
 import { check, exclusive, migrate, missing, register } from './setup.ts';
@@ -31,6 +33,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly name: string;
   readonly capabilities: StoreCapabilities;
   readonly positions: Positions;
+  readonly lanes: LaneRows;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -45,6 +48,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.name = `postgres (${driver.name})`;
     this.capabilities = { overlap: driver.overlap, connections: driver.connections };
     this.positions = positionsOn(driver, tables, () => this.#prepare());
+    this.lanes = lanesOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { NevertwiceError } from '../../errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
-export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'migrations';
+export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'migrations';
 
 export interface NamingOptions {
   /** Schema that holds the tables. Default `nevertwice`. Created by the first migration when it is missing. */
   readonly schema?: string;
-  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `migrations`. */
+  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `migrations`. */
   readonly tables?: Partial<Record<TableName, string>>;
 }
 
@@ -29,6 +29,7 @@ const DEFAULTS: Readonly<Record<TableName, string>> = {
   consumers: 'consumers',
   deadLetters: 'dead_letters',
   positions: 'positions',
+  lanes: 'lanes',
   migrations: 'migrations',
 };
 
@@ -56,6 +57,7 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       consumers: qualify(bare.consumers),
       deadLetters: qualify(bare.deadLetters),
       positions: qualify(bare.positions),
+      lanes: qualify(bare.lanes),
       migrations: qualify(bare.migrations),
     },
     readable: qualify(readable),

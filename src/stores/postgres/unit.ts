@@ -1,4 +1,5 @@
 import { classifyFailure, failureCode } from '../../core/failures.ts';
+import type { LaneMove } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import { type Answer, type Claim, Contended, type DeadLetter, type Unit } from '../../ports/store.ts';
 import { refuseUndefined, templateText } from '../sql/template.ts';
@@ -87,6 +88,10 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     );
     const hex = new Set(rows.map(row => row.key as string));
     return new Set(keys.filter(key => hex.has(utf8Hex(readable(key) ?? ''))));
+  }
+
+  async advance(move: LaneMove): Promise<void> {
+    this.#open.commitBehind(this.#statements.advance(this.#consumer, move));
   }
 
   savepoint<R>(work: () => Promise<R>): Promise<R> {

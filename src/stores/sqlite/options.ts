@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../ports/clock.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** The tables of the store, by what they hold. */
-export type TableRole = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'migrations';
+export type TableRole = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'migrations';
 
 export interface SqliteOptions {
   /** What the names of the tables start with. Default `nevertwice_`. */
@@ -47,6 +47,7 @@ const DEFAULT_NAMES: Readonly<Record<TableRole, string>> = {
   consumers: 'consumers',
   deadLetters: 'dead_letters',
   positions: 'positions',
+  lanes: 'lanes',
   migrations: 'migrations',
 };
 

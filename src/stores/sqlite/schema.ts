@@ -61,7 +61,26 @@ const FIRST: Migration = {
   ],
 };
 
-export const MIGRATIONS: readonly Migration[] = [FIRST];
+/** How far each consumer has come in each lane. Offsets end below 2^63, where INTEGER does. */
+const LANES: Migration = {
+  version: 2,
+  needs: 1,
+  statements: ({ quoted }) => [
+    `CREATE TABLE IF NOT EXISTS ${quoted.lanes} (
+  consumer INTEGER NOT NULL,
+  lane TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  position INTEGER,
+  log TEXT,
+  mark TEXT,
+  begin_at TEXT,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, lane)
+) STRICT, WITHOUT ROWID`,
+  ],
+};
+
+export const MIGRATIONS: readonly Migration[] = [FIRST, LANES];
 export const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 export function historyTable({ quoted }: Names): string {
@@ -143,6 +162,19 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
   },
   positions: {
     columns: { consumer: integer, lane: text, position: text },
+    unique: [{ columns: ['consumer', 'lane'] }],
+  },
+  lanes: {
+    columns: {
+      consumer: integer,
+      lane: text,
+      epoch: integer,
+      position: nullable(integer),
+      log: nullable(text),
+      mark: nullable(text),
+      begin_at: nullable(text),
+      at: integer,
+    },
     unique: [{ columns: ['consumer', 'lane'] }],
   },
   migrations: {

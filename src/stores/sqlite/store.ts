@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
+import type { LaneRows } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   ConsumerRegistration,
@@ -15,6 +16,7 @@ import { own } from './errors.ts';
 import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
 import { registerConsumer, SqliteInbox } from './inbox.ts';
+import { SqliteLanes } from './lanes.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
@@ -80,6 +82,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly capabilities: StoreCapabilities = { overlap: true, connections: undefined };
   readonly name: string;
   readonly positions: Positions;
+  readonly lanes: LaneRows;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -98,6 +101,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.name = `sqlite ${typeof target === 'string' ? target : fileOf(target)}`;
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

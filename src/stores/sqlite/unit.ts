@@ -1,9 +1,11 @@
+import type { LaneMove } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type { Answer, Claim, DeadLetter, Unit } from '../../ports/store.ts';
 import { deleteClaims, insertClaims, readAnswers } from './claims.ts';
 import type { SqliteDatabase } from './database.ts';
 import { insertDeadLetters, readBlockedKeys } from './dead-letters.ts';
 import { own } from './errors.ts';
+import { laneLost, moveLane } from './lanes.ts';
 import type { OpenTransaction } from './open-transaction.ts';
 import type { Names } from './options.ts';
 
@@ -75,6 +77,12 @@ export class SqliteUnit<Tx> implements Unit<Tx> {
 
   async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
     return this.#own((connection, names, consumer) => readBlockedKeys(connection, names, consumer, keys));
+  }
+
+  async advance(move: LaneMove): Promise<void> {
+    // The write lock is held from BEGIN to COMMIT, so nobody can take the lane over in between.
+    const moved = this.#own((connection, names, consumer) => moveLane(connection, names, consumer, move));
+    if (!moved) throw laneLost(this.#scope.store);
   }
 
   nextMessage(): void {

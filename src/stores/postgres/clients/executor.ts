@@ -1,8 +1,16 @@
 import { classifyFailure, failureCode } from '../../../core/failures.ts';
 import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
-import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
+import {
+  type BeginOptions,
+  type Driver,
+  type OpenTransaction,
+  type Row,
+  refuseCommitBehind,
+  type TransactionEnd,
+} from '../driver.ts';
 import type { Statement } from '../statements.ts';
+import { laneError } from './commit.ts';
 import { ownError, silentConnection } from './own-statement.ts';
 
 /**
@@ -66,19 +74,25 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     const claimAndWork = async (tx: Tx): Promise<R> => {
       began = true;
       try {
-        const open = this.#openOn(tx, guard, reason => {
-          guard.close(reason);
-          abandoned.reject(reason);
-          this.#executor.cancel?.(tx);
-          // On a half-open connection neither the statement nor the rollback behind it ever ends.
-          giveUp ??= setTimeout(() => silent.reject(silentConnection(reason)), this.#replyTimeoutMs);
+        let last: Statement | undefined;
+        const open = this.#openOn(tx, guard, {
+          abandon: reason => {
+            guard.close(reason);
+            abandoned.reject(reason);
+            this.#executor.cancel?.(tx);
+            // On a half-open connection neither the statement nor the rollback behind it ever ends.
+            giveUp ??= setTimeout(() => silent.reject(silentConnection(reason)), this.#replyTimeoutMs);
+          },
+          commitBehind: statement => {
+            last = statement;
+          },
         });
         const first = begin.first === undefined ? [] : await open.query(begin.first);
         const result = await Promise.race([work(open, first), abandoned.promise]);
         await Promise.race([guard.drained(), abandoned.promise]);
         guard.assertSeen();
         guard.close();
-        await this.#assertAlive(tx, guard);
+        await this.#lastStatement(tx, guard, last);
         committing = true;
         return result;
       } catch (error) {
@@ -102,21 +116,21 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
 
   // Some clients resolve although the server answered COMMIT with ROLLBACK. An aborted transaction refuses every
   // statement, so one more tells before the commit is believed.
-  async #assertAlive(tx: Tx, guard: TransactionGuard): Promise<void> {
+  async #lastStatement(tx: Tx, guard: TransactionGuard, last: Statement | undefined): Promise<void> {
     try {
-      await this.#executor.query(tx, 'SELECT 1', []);
+      await this.#executor.query(tx, last?.text ?? 'SELECT 1', last?.values ?? []);
     } catch (error) {
-      throw failureCode(error) === '25P02' ? guard.abortedError() : ownError(error);
+      throw failureCode(error) === '25P02' ? guard.abortedError() : laneError(error);
     }
   }
 
   join(tx: Tx): OpenTransaction<Tx> {
     const guard = new TransactionGuard({ overlap: false });
     guard.assumeUsed();
-    return this.#openOn(tx, guard, reason => guard.close(reason));
+    return this.#openOn(tx, guard, { abandon: reason => guard.close(reason), commitBehind: refuseCommitBehind });
   }
 
-  #openOn(tx: Tx, guard: TransactionGuard, abandon: (reason: unknown) => void): OpenTransaction<Tx> {
+  #openOn(tx: Tx, guard: TransactionGuard, end: TransactionEnd): OpenTransaction<Tx> {
     const executor = this.#executor;
     if (executor.guarded === undefined) guard.assumeUsed();
     return {
@@ -130,7 +144,7 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
         }
       },
       savepoint: executor.savepoint === undefined ? undefined : work => executor.savepoint!(tx, work),
-      abandon,
+      ...end,
     };
   }
 

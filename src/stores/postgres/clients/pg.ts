@@ -1,8 +1,16 @@
 import { classifyFailure, failureCode } from '../../../core/failures.ts';
 import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
-import type { BeginOptions, Driver, OpenTransaction, Row } from '../driver.ts';
+import {
+  type BeginOptions,
+  type Driver,
+  type OpenTransaction,
+  type Row,
+  refuseCommitBehind,
+  type TransactionEnd,
+} from '../driver.ts';
 import type { Statement } from '../statements.ts';
+import { commitOn, laneError, NotCommitted } from './commit.ts';
 import { ownError, silentConnection } from './own-statement.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
@@ -57,9 +65,15 @@ export class PgDriver<Tx> implements Driver<Tx> {
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
-    const open = this.#openOn(connection.client, guard, reason => {
-      guard.close(reason);
-      abandoned.reject(reason);
+    let last: Statement | undefined;
+    const open = this.#openOn(connection.client, guard, {
+      abandon: reason => {
+        guard.close(reason);
+        abandoned.reject(reason);
+      },
+      commitBehind: statement => {
+        last = statement;
+      },
     });
     let first: readonly Row[] | undefined;
     let result: R;
@@ -89,7 +103,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
       connection.destroy();
       throw lostConnection(connection.lost, undefined);
     }
-    await this.#commit(connection, guard);
+    await this.#commit(connection, guard, last);
     return result;
   }
 
@@ -114,15 +128,16 @@ export class PgDriver<Tx> implements Driver<Tx> {
   }
 
   /** Resolves only when the server said COMMIT. */
-  async #commit(connection: CheckedOut, guard: TransactionGuard): Promise<void> {
+  async #commit(connection: CheckedOut, guard: TransactionGuard, last: Statement | undefined): Promise<void> {
     let reply: { command?: string };
     try {
-      const { client } = connection;
-      reply = await within(
-        this.#options.replyTimeoutMs,
-        inTurn(client, () => client.query('COMMIT')),
-      );
+      reply = await within(this.#options.replyTimeoutMs, commitOn(connection.client, last, this.#prepareAs));
     } catch (error) {
+      if (error instanceof NotCommitted) {
+        if (connection.lost !== undefined || this.#isStale(error.error)) connection.destroy();
+        else connection.release();
+        throw failureCode(error.error) === '25P02' ? guard.abortedError() : laneError(error.error);
+      }
       const failure = classifyFailure(error);
       if (connection.lost === undefined && failure !== undefined && failure !== 'outage') {
         // The server itself refused (a deferred constraint, a serialization failure): certainly rolled back.
@@ -181,10 +196,13 @@ export class PgDriver<Tx> implements Driver<Tx> {
     const guard = new TransactionGuard({ overlap: false });
     // The caller also has his own handle.
     guard.assumeUsed();
-    return this.#openOn(this.#options.unwrap(tx), guard, reason => guard.close(reason));
+    return this.#openOn(this.#options.unwrap(tx), guard, {
+      abandon: reason => guard.close(reason),
+      commitBehind: refuseCommitBehind,
+    });
   }
 
-  #openOn(client: PgClientLike, guard: TransactionGuard, abandon: (reason: unknown) => void): OpenTransaction<Tx> {
+  #openOn(client: PgClientLike, guard: TransactionGuard, end: TransactionEnd): OpenTransaction<Tx> {
     const { wrap } = this.#options;
     let handle: { tx: Tx } | undefined;
     return {
@@ -200,7 +218,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
           throw ownError(error);
         }
       },
-      abandon,
+      ...end,
     };
   }
 
