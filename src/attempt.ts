@@ -1,7 +1,7 @@
 import { classifyFailure } from './core/failures.ts';
 import { deadLetterFor } from './dead-letter.ts';
 import { verdictOf } from './decide.ts';
-import type { ReadyEntry } from './entry.ts';
+import { claimsOf, type ReadyEntry } from './entry.ts';
 import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
@@ -32,16 +32,40 @@ export async function attempt(
   await reach(path, scope, 'claim', 'before', entries);
   try {
     const budgetMs = Math.max(path.policy.timeoutMs, path.policy.batchBudgetMs);
-    const done = await inbox.transaction(
-      entries.map(entry => entry.claim),
-      { budgetMs, overlap: path.overlap },
-      async unit => withoutOvertaking(path, entries, await handleClaimed(path, scope, entries, unit)),
-    );
+    await scope.position?.settleDoubt();
+    const known = entries.filter(entry => scope.position?.covers(entry));
+    if (known.length > 0) return confirmed(path, entries, known);
+    const done = await inbox.transaction(claimsOf(path, entries), { budgetMs, overlap: path.overlap }, async unit => {
+      const claimed = withoutOvertaking(path, entries, await handleClaimed(path, scope, entries, unit));
+      const move = scope.position?.move(decidedBy(path, entries, claimed));
+      if (move !== undefined) await unit.advance(move);
+      return { ...claimed, move };
+    });
+    if (done.move !== undefined) scope.position?.moved(done.move);
     await reach(path, scope, 'record', 'after', entries);
     return { outcome: 'committed', cut: done.cut, conflicts: recordVerdicts(path, entries, done) };
   } catch (error) {
+    if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) scope.position?.doubt();
     return outcomeOf(error, entries.length);
   }
+}
+
+/** A commit that the server never confirmed has landed after all: the lane's position is behind these. */
+function confirmed(path: Path, entries: readonly ReadyEntry[], known: readonly ReadyEntry[]): Attempt {
+  path.counts.duplicates += known.length;
+  for (const entry of known) entry.verdict = { verdict: 'duplicate', cause: 'commit-unknown', at: undefined };
+  return { outcome: 'committed', cut: entries.filter(entry => entry.verdict === undefined), conflicts: [] };
+}
+
+/** The entries that have their verdict once this transaction commits. */
+function decidedBy(path: Path, entries: readonly ReadyEntry[], done: Claimed): readonly ReadyEntry[] {
+  const cut = new Set(done.cut);
+  return entries.filter((entry, i) => {
+    if (cut.has(entry)) return false;
+    const { answer } = done.answers[i]!;
+    // What is set aside as a conflict takes a transaction of its own; what a live owner has is not decided.
+    return answer !== 'busy' && !(answer === 'conflict' && path.policy.onConflict === 'dead-letter');
+  });
 }
 
 export interface Claimed extends Handled {
@@ -61,7 +85,7 @@ export async function handleClaimed(
   // Sent now, needed only before the commit: on a pipelined connection it costs the handlers no round trip.
   const answering = unit.answers();
   answering.catch(() => undefined);
-  const fresh = entries.filter((_, i) => unit.fresh[i]);
+  const fresh = path.dedupe === 'position' ? entries : entries.filter((_, i) => unit.fresh[i]);
   const behind = await behindDeadLetters(path, fresh, unit);
   const open = behind.size === 0 ? fresh : fresh.filter(entry => !behind.has(entry));
 
@@ -81,11 +105,13 @@ export async function handleClaimed(
       ...[...behind].map(entry => deadLetterFor(entry, BEHIND)),
     ]);
   }
-  const answers = await answering;
+  const given = await answering;
+  const answers = path.dedupe === 'position' ? entries.map(() => FRESH) : given;
   await reach(path, scope, 'record', 'before', entries);
   return { ...handled, behind, answers };
 }
 
+const FRESH: Answer = { answer: 'fresh' };
 const BEHIND = { kind: 'behind', reason: 'waits behind a dead letter of the same key' } as const;
 
 /**
@@ -192,7 +218,7 @@ function outcomeOf(thrown: unknown, size: number): Attempt {
   const entry = thrown instanceof HandlerFailed ? thrown.entry : undefined;
   if (error instanceof Contended) return { outcome: 'contended' };
   if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) return { outcome: 'unknown' };
-  if (isNevertwiceError(error, 'NT_STOPPED')) throw error;
+  if (isNevertwiceError(error, 'NT_STOPPED') || isNevertwiceError(error, 'NT_LANE_LOST')) throw error;
   if (isNevertwiceError(error, 'NT_STORE_DOWN')) {
     // A handler that found its downstream unavailable holds up only itself and what is behind it.
     if (thrown instanceof HandlerFailed && size > 1) return { outcome: 'failed', error, entry };

@@ -4,7 +4,8 @@ import type { ConsumerRegistration, Store, TransactionalStore } from './ports/st
 
 /** Opens a store for one consumer. The one place that asks which of the two promises it makes. */
 export async function bindStore(store: Store, consumer: ConsumerRegistration): Promise<BoundStore> {
-  if (store.promise === 'exactly-once') return { promise: 'exactly-once', inbox: await store.open(consumer) };
+  if (store.promise === 'exactly-once')
+    return { promise: 'exactly-once', inbox: await store.open(consumer), lanes: store.lanes };
   return { promise: 'at-least-once', inbox: await store.open(consumer) };
 }
 

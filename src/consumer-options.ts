@@ -2,7 +2,8 @@ import type { BatchContext, MessageContext } from './context.ts';
 import { NevertwiceError } from './errors.ts';
 import { type Decode, decodeJson, type Router, routerFor, type Schema } from './handlers.ts';
 import { header } from './identity/extractors.ts';
-import type { Identity, Normaliser } from './identity/identity.ts';
+import { type Identity, identitySignature, type Normaliser } from './identity/identity.ts';
+import { position } from './identity/weak-extractors.ts';
 import { checkedName, oneOf, type Policy, type ResolvedPolicy, resolvePolicy } from './options.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import type { Message } from './ports/delivery.ts';
@@ -56,6 +57,19 @@ export type ConsumerOptions<S extends Store, B, M, C extends MessageContext> = {
    * ROLLBACK TO, SET LOCAL and cursors are refused. Only for `handle`. Default: one after the other.
    */
   overlap?: 'by-key';
+  /**
+   * What tells a copy from a new message.
+   *
+   * - `id` (default): its id, one row in the inbox for each message. Catches every copy.
+   * - `position`: how far the lane has come, one row a lane. As fast as a loop without deduplication. Catches redeliveries
+   *   only: a producer that sends again and a relay that publishes twice give a new position to an old message. Ids are
+   *   optional then; without `identity` a message's id is its position.
+   * - `both`: the id decides what is a copy, and the position fences: what a process that was taken for dead still does
+   *   cannot commit, and a database that lost commits has them delivered again.
+   *
+   * The last two need a transactional store and a source that is an ordered log (Kafka), not `overlap`.
+   */
+  dedupe?: 'id' | 'position' | 'both';
   /** Time and randomness, for tests. */
   clock?: Clock;
 } & Policy &
@@ -69,6 +83,7 @@ export interface ConsumerSettings {
   readonly router: Router;
   readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
   readonly overlap: boolean;
+  readonly dedupe: 'id' | 'position' | 'both';
   readonly policy: ResolvedPolicy;
   readonly clock: Clock;
   warn(code: string, text: string): void;
@@ -78,9 +93,11 @@ type UnknownType = { readonly onUnknownType?: ConsumerSettings['onUnknownType'] 
 
 /** Validates once and copies; the caller's object is neither kept nor changed. */
 export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): ConsumerSettings {
+  const dedupe = oneOf('dedupe', options.dedupe ?? 'id', ['id', 'position', 'both'] as const);
   const settings: ConsumerSettings = {
     name: checkedName(options.name),
-    identity: options.identity ?? header('message-id'),
+    identity: options.identity ?? (dedupe === 'position' ? position() : header('message-id')),
+    dedupe,
     normalise: options.normalise,
     decode: options.decode ?? decodeJson,
     router: routerFor(options),
@@ -103,7 +120,22 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
   if (settings.overlap && options.handleBatch !== undefined) {
     throw new NevertwiceError('NT_CONFIG', 'overlap is for handle; handleBatch sees the whole batch already');
   }
+  if (settings.overlap && dedupe !== 'id') {
+    throw new NevertwiceError(
+      'NT_CONFIG',
+      "overlap: 'by-key' finishes messages out of order, and a position says that everything before it is done; use dedupe: 'id'",
+    );
+  }
   return settings;
+}
+
+/**
+ * What the store compares at each start. By position alone no ids are kept, so that a change to or from it would do
+ * everything again that the group's offsets do not cover: it counts as another identity.
+ */
+export function consumerSignature({ identity, normalise, dedupe }: ConsumerSettings): string {
+  const signature = identitySignature(identity, normalise);
+  return dedupe === 'position' ? `by position, ${signature}` : signature;
 }
 
 /** Overlapping handlers need a store whose connection gains by it; the reason it gives is the error. */

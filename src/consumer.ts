@@ -4,17 +4,18 @@ import { describeError, isNevertwiceError } from './errors.ts';
 import { Intake } from './intake.ts';
 import { type LaneRun, scopeOf, settlementOf } from './lanes.ts';
 import { reach, type Scope } from './path.ts';
+import type { Delivery } from './ports/delivery.ts';
 import { processBatch } from './process-batch.ts';
 
 /**
  * The outer half of the path, for one lane from its assignment to its end: receive, have the batch processed, settle.
  * Always in this order: the source is told only what the store has committed.
  */
-export async function consumeLane(run: LaneRun): Promise<void> {
+export async function consumeLane(run: LaneRun, received: readonly Delivery[] = []): Promise<void> {
   const { path } = run;
   const scope = scopeOf(run);
   const size = new BatchSize({ max: path.policy.maxBatch, budgetMs: path.policy.batchBudgetMs });
-  const intake = new Intake(run, scope, size);
+  const intake = new Intake(run, scope, size, received);
   while (!scope.stopping.aborted) {
     const batch = await intake.take();
     if (batch.deliveries.length === 0) return;
@@ -58,6 +59,7 @@ async function settle({ path, lane }: LaneRun, scope: Scope, batch: Batch): Prom
   await reach(path, scope, 'settle', 'before', batch.entries ?? []);
   if (lane.revoked.aborted) return;
   try {
+    if (scope.position !== undefined) lane.log?.recorded(scope.position.at);
     await lane.settle(settlements);
   } catch (error) {
     // The effects are durable. What the source did not hear about comes again and is a duplicate then.

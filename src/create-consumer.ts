@@ -1,19 +1,20 @@
 import { bindStore, takeName, transactional } from './bind.ts';
 import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
-import { assertOverlap, type ConsumerOptions, resolveConsumer } from './consumer-options.ts';
+import { assertOverlap, type ConsumerOptions, consumerSignature, resolveConsumer } from './consumer-options.ts';
 import type { ContextOf } from './context.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
 import { type Batch, undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
-import { identitySignature } from './identity/identity.ts';
+import type { LaneRun } from './lanes.ts';
 import { healthFor } from './outage.ts';
 import type { Path, Summary } from './path.ts';
 import type { Points } from './ports/points.ts';
 import type { Lane, Source } from './ports/source.ts';
 import type { Sql } from './ports/sql.ts';
 import type { Store, TransactionalStore } from './ports/store.ts';
+import { ownLane } from './positions/own-lane.ts';
 
 export interface RunOptions {
   /** Stops the consumer like `stop()` with no deadline. */
@@ -64,12 +65,15 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     const store = required(run.store ?? options.store, 'store');
     const source = required(run.source ?? options.source, 'source');
     assertOverlap(settings, store);
+    if (settings.dedupe !== 'id') transactional(store, `dedupe: '${settings.dedupe}'`);
     const giveName = takeName(store, settings.name);
     try {
       const bound = await bindStore(store, {
         name: settings.name,
-        signature: identitySignature(settings.identity, settings.normalise),
+        signature: consumerSignature(settings),
       });
+      const consume = (run: LaneRun) =>
+        bound.promise === 'exactly-once' && settings.dedupe !== 'id' ? ownLane(run, bound.lanes) : consumeLane(run);
       if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
       const path: Path = { ...settings, consumer: settings.name, store: bound, points: run.points, counts };
       const slots = new Slots(concurrencyFor(settings, store, path.warn));
@@ -82,7 +86,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       };
       const start = (lane: Lane) => {
         const stopping = anyOf([stop.signal, lane.revoked, ...(lane.leaving === undefined ? [] : [lane.leaving])]);
-        const ended: Promise<void> = consumeLane({
+        const ended: Promise<void> = consume({
           path,
           lane,
           slots,
@@ -90,6 +94,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           stopping: stopping.signal,
           abort: cutOff.signal,
           retryLater: source.capabilities.retryLater,
+          position: undefined,
           readAhead: source.capabilities.readAhead === true,
           inWork,
         })
@@ -102,7 +107,12 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         lanes.add(ended);
       };
       const arriving = source
-        .receive({ signal: stop.signal, consumer: settings.name, positions: store.positions })
+        .receive({
+          signal: stop.signal,
+          consumer: settings.name,
+          positions: store.positions,
+          positioned: settings.dedupe !== 'id',
+        })
         [Symbol.asyncIterator]();
       try {
         for (let next = await arriving.next(); next.done !== true; next = await arriving.next()) start(next.value);

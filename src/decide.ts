@@ -1,10 +1,10 @@
 import { backoffMs } from './core/backoff.ts';
 import { classifyFailure } from './core/failures.ts';
 import { type Cause, deadLetterFor } from './dead-letter.ts';
-import type { Entry } from './entry.ts';
+import { claimsOf, type Entry } from './entry.ts';
 import { isNevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
-import { type Answer, type Claim, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
+import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
 
 type Conflict = { readonly stored: string; readonly offered: string };
 
@@ -22,8 +22,10 @@ export async function setAside(
 ): Promise<void> {
   for (let lostRaces = 0; ; ) {
     try {
-      return await decide(path, inbox, entry, cause);
+      await scope.position?.settleDoubt();
+      return await decide(path, inbox, scope, entry, cause);
     } catch (error) {
+      if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) scope.position?.doubt();
       // The letter is upserted under its own key, so a commit that may have landed is simply done again.
       if (error instanceof Contended) return;
       const again = isNevertwiceError(error, 'NT_COMMIT_UNKNOWN') || classifyFailure(error) === 'transient';
@@ -33,14 +35,28 @@ export async function setAside(
   }
 }
 
-async function decide(path: Path, inbox: TransactionalInbox<any>, entry: Entry, cause: Cause): Promise<void> {
+async function decide(
+  path: Path,
+  inbox: TransactionalInbox<any>,
+  scope: Scope,
+  entry: Entry,
+  cause: Cause,
+): Promise<void> {
+  if (scope.position?.covers(entry)) {
+    // A commit that was never confirmed has landed: the letter is there.
+    entry.verdict = asideVerdict(path, entry, cause, undefined);
+    return;
+  }
   const options = { budgetMs: path.policy.timeoutMs, overlap: false };
-  const answer = await inbox.transaction(claimsOf(entry), options, unit => writeAside(path, unit, entry, cause));
+  const { answer, move } = await inbox.transaction(claimsOf(path, [entry]), options, async unit => {
+    const written = await writeAside(path, unit, entry, cause);
+    const decided = written?.answer === 'busy' ? [] : [entry];
+    const moving = scope.position?.move(decided);
+    if (moving !== undefined) await unit.advance(moving);
+    return { answer: written, move: moving };
+  });
+  if (move !== undefined) scope.position?.moved(move);
   entry.verdict = verdictAside(path, entry, cause, answer);
-}
-
-export function claimsOf(entry: Entry): readonly Claim[] {
-  return entry.claim === undefined ? [] : [entry.claim];
 }
 
 /** The inside of such a transaction, with the entry claimed. What it returns makes the verdict once that is committed. */

@@ -45,6 +45,11 @@ export function isReady(entry: Entry): entry is ReadyEntry {
   return entry.refusal === undefined && entry.claim !== undefined && entry.route !== undefined;
 }
 
+/** What a transaction with these entries claims in the inbox: nothing where the position of the lane tells copies. */
+export function claimsOf(path: { readonly dedupe: string }, entries: readonly Entry[]): readonly Claim[] {
+  return path.dedupe === 'position' ? [] : entries.flatMap(entry => entry.claim ?? []);
+}
+
 /** The deliveries of one lane that go through the path together. Keeps what is already decided over pauses and restarts. */
 export interface Batch {
   readonly deliveries: readonly Delivery[];

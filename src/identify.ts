@@ -66,7 +66,8 @@ function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
 // Of the body as it was sent: a schema may add defaults or today's date, which would make a conflict of every copy.
 function fingerprintFor(path: Path, message: Message, body: unknown): string | undefined {
   const { fingerprint } = path.policy;
-  if (fingerprint === false) return undefined;
+  // Without a row in the inbox there is nothing to compare with.
+  if (fingerprint === false || path.dedupe === 'position') return undefined;
   if (fingerprint === true) return fingerprintOf(body);
   let part: unknown;
   try {

@@ -98,6 +98,7 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     decode: decodeJson,
     onUnknownType: 'dead-letter' as const,
     overlap: false,
+    dedupe: 'id' as const,
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,
     points: undefined,
@@ -145,6 +146,7 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
   const never = new AbortController().signal;
   const scope: Scope = {
     lane: name,
+    position: undefined,
     stopping: never,
     abort: never,
     attempts: 1,

@@ -4,6 +4,7 @@ import type { Batch } from './entry.ts';
 import { identify } from './identify.ts';
 import type { LaneRun } from './lanes.ts';
 import type { Path, Scope } from './path.ts';
+import type { Delivery } from './ports/delivery.ts';
 import type { Lane } from './ports/source.ts';
 
 /**
@@ -19,12 +20,14 @@ export class Intake {
   readonly #readAhead: boolean;
   #ahead: Promise<Batch> | undefined;
 
-  constructor({ path, lane, readAhead }: LaneRun, scope: Scope, size: BatchSize) {
+  /** `received` comes first. */
+  constructor({ path, lane, readAhead }: LaneRun, scope: Scope, size: BatchSize, received: readonly Delivery[]) {
     this.#path = path;
     this.#lane = lane;
     this.#readAhead = readAhead;
     this.#scope = scope;
     this.#size = size;
+    if (received.length > 0) this.#ahead = Promise.resolve({ deliveries: received, entries: undefined });
   }
 
   /** Waits for the next batch; one without deliveries means that the lane has ended. */

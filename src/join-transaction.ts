@@ -1,8 +1,8 @@
 import { handleClaimed, recordVerdicts } from './attempt.ts';
 import { splitFollowers } from './core/followers.ts';
 import { deadLetterFor } from './dead-letter.ts';
-import { claimsOf, conflictCause, verdictAside, verdictOf, writeAside } from './decide.ts';
-import { type Entry, isReady, type ReadyEntry } from './entry.ts';
+import { conflictCause, verdictAside, verdictOf, writeAside } from './decide.ts';
+import { claimsOf, type Entry, isReady, type ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
 import { Contended, type TransactionalInbox } from './ports/store.ts';
@@ -32,7 +32,7 @@ export async function joinTransaction(path: Path, scope: Scope, tx: unknown, ent
 
 async function putAside(path: Path, inbox: TransactionalInbox<unknown>, tx: unknown, entry: Entry): Promise<void> {
   const cause = entry.refusal!;
-  const answer = await inbox.within(tx, claimsOf(entry), unit => writeAside(path, unit, entry, cause));
+  const answer = await inbox.within(tx, claimsOf(path, [entry]), unit => writeAside(path, unit, entry, cause));
   entry.verdict = verdictAside(path, entry, cause, answer);
 }
 
@@ -43,7 +43,7 @@ async function handle(
   tx: unknown,
   entries: readonly ReadyEntry[],
 ): Promise<void> {
-  await inbox.within(tx, entries.flatMap(claimsOf), async unit => {
+  await inbox.within(tx, claimsOf(path, entries), async unit => {
     const done = await handleClaimed(path, scope, entries, unit);
     const conflicts = recordVerdicts(path, entries, done);
     await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))));

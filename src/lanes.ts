@@ -4,6 +4,7 @@ import type { Batch, Entry } from './entry.ts';
 import type { Health } from './outage.ts';
 import type { Path, Scope } from './path.ts';
 import type { Lane, Settlement } from './ports/source.ts';
+import type { LanePosition } from './positions/lane-position.ts';
 
 /** When a message that a live owner holds is handed back, it comes again after this long. */
 const BUSY_DELAY_MS = 1_000;
@@ -19,20 +20,25 @@ export interface LaneRun {
   /** Running handlers are cut off. */
   readonly abort: AbortSignal;
   readonly retryLater: boolean;
+  /** Undefined where ids alone tell copies. */
+  readonly position: LanePosition | undefined;
   readonly readAhead: boolean;
   /** Holds each batch while it is in work, so that a stop can say what it abandoned. */
   readonly inWork: Set<Batch>;
 }
 
-export function scopeOf({ path, lane, stopping, abort, retryLater }: LaneRun): Scope {
+export function scopeOf({ path, lane, stopping, abort, retryLater, position }: LaneRun): Scope {
+  // A position says that everything before it is done.
+  const later = retryLater && position === undefined;
   return {
     lane: lane.id,
+    position,
     stopping,
     abort,
     attempts: path.policy.attempts,
     // A source that cannot take one delivery back has its lane wait: going on would leave it behind.
-    busyWaitMs: retryLater ? path.policy.busyWaitMs : Number.POSITIVE_INFINITY,
-    canRetryLater: entry => retryLater && entry.delivery.attempt < path.policy.deliveries,
+    busyWaitMs: later ? path.policy.busyWaitMs : Number.POSITIVE_INFINITY,
+    canRetryLater: entry => later && entry.delivery.attempt < path.policy.deliveries,
   };
 }
 

@@ -3,12 +3,14 @@ import type { Decode, Router } from './handlers.ts';
 import type { Identity, Normaliser } from './identity/identity.ts';
 import type { ResolvedPolicy } from './options.ts';
 import type { Clock } from './ports/clock.ts';
+import type { LaneRows } from './ports/lanes.ts';
 import type { Points, Step } from './ports/points.ts';
 import type { LeaseInbox, TransactionalInbox } from './ports/store.ts';
+import type { LanePosition } from './positions/lane-position.ts';
 
 /** What the store promises, and the way to it: the one place where the path branches. */
 export type BoundStore =
-  | { readonly promise: 'exactly-once'; readonly inbox: TransactionalInbox<any> }
+  | { readonly promise: 'exactly-once'; readonly inbox: TransactionalInbox<any>; readonly lanes: LaneRows }
   | { readonly promise: 'at-least-once'; readonly inbox: LeaseInbox };
 
 /** Counts of one consumer since its start. Each delivery ends in exactly one of the first four, or was failed and comes again. */
@@ -35,6 +37,8 @@ export interface Path {
   readonly router: Router;
   readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
   readonly overlap: boolean;
+  /** What tells a copy: its id in the inbox, the position of its lane, or the id with the position beside it for fencing. */
+  readonly dedupe: 'id' | 'position' | 'both';
   readonly policy: ResolvedPolicy;
   readonly clock: Clock;
   readonly points: Points | undefined;
@@ -46,6 +50,8 @@ export interface Path {
 /** What differs from one lane, or one call, to the next. */
 export interface Scope {
   readonly lane: string;
+  /** How far the lane has come, where the store keeps that. */
+  readonly position: LanePosition | undefined;
   /** No handler starts once this aborts; what has run commits. */
   readonly stopping: AbortSignal;
   /** Running handlers are cut off once this aborts, and their transaction is rolled back. */

@@ -1,4 +1,4 @@
-import { byKey, planRuns } from './core/runs.ts';
+import { byKey, planRuns, runsInOrder } from './core/runs.ts';
 import { Deadline } from './deadline.ts';
 import type { ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
@@ -64,7 +64,7 @@ export async function runHandlers(
   });
   const group: Group = { path, scope, around, deadline, results: new Map(), rejected: new Map(), cut: [] };
   await deadline.race(async () => {
-    for (const run of planRuns(entries)) {
+    for (const run of path.dedupe === 'position' ? runsInOrder(entries) : planRuns(entries)) {
       // Nothing after a cut: it would overtake an earlier message of its key.
       if (scope.stopping.aborted || group.cut.length > 0) group.cut.push(...run.items);
       else if (run.route.kind === 'handleBatch') await runSet(group, run.items);

@@ -29,6 +29,19 @@ export function planRuns<T extends Placed>(
   return runs;
 }
 
+/** Runs of one route each, as they stand: nothing overtakes anything, so that a cut leaves out the end and only that. */
+export function runsInOrder<T extends Placed>(
+  items: readonly T[],
+): readonly { readonly route: T['route']; readonly items: readonly T[] }[] {
+  const runs: { route: T['route']; items: T[] }[] = [];
+  for (const item of items) {
+    const last = runs.at(-1);
+    if (last !== undefined && last.route === item.route) last.items.push(item);
+    else runs.push({ route: item.route, items: [item] });
+  }
+  return runs;
+}
+
 /** Lists of items with the same key, each in order; every item without a key is a list of its own. */
 export function byKey<T extends { readonly key: string | undefined }>(items: readonly T[]): readonly (readonly T[])[] {
   const chains: T[][] = [];

@@ -29,6 +29,8 @@ export interface Delivery {
   readonly topic?: string | undefined;
   readonly partition?: number | undefined;
   readonly offset?: bigint | undefined;
+  /** The leader's epoch when a log's record was written, where the client shows it. */
+  readonly leaderEpoch?: number | undefined;
   readonly keyBytes?: Uint8Array | undefined;
   /** An id that the broker gave (SQS MessageId, AMQP message-id). Whether it is stable is the broker's business. */
   readonly brokerId?: string | undefined;

@@ -7,6 +7,9 @@ export interface LogState {
   readonly earliest: bigint;
   /** The offset behind the last record. */
   readonly end: bigint;
+  /** Which partition of how many it is; the number only grows. */
+  readonly partition: number;
+  readonly partitions: number;
   /** Where a reader begins that has no place yet, by the source's options. */
   readonly start: bigint;
   /** What the broker keeps for this reader; undefined where it keeps nothing. */

@@ -38,6 +38,8 @@ export interface PartitionState {
   readonly earliest: bigint;
   /** The offset behind the last record. */
   readonly end: bigint;
+  /** How many partitions the topic has. */
+  readonly partitions: number;
   /** Undefined where the group has committed nothing, or no longer. */
   readonly committed: CommittedOffset | undefined;
 }

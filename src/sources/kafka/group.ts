@@ -1,7 +1,16 @@
+import { NevertwiceError } from '../../errors.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Lane } from '../../ports/source.ts';
 import { WaitList } from '../wait-list.ts';
-import { type Fetched, laneIdOf, type Member, type MemberEvents, type TopicPartition } from './client.ts';
+import {
+  type Fetched,
+  laneIdOf,
+  type Member,
+  type MemberEvents,
+  type OffsetToCommit,
+  type PartitionState,
+  type TopicPartition,
+} from './client.ts';
 import { KafkaLane, type LaneLimits, type LaneOwner } from './lane.ts';
 
 const RETRY_COMMIT_MS = 1_000;
@@ -10,9 +19,8 @@ const LEAVE_WITHIN_MS = 5_000;
 /** A handler that takes longer holds up the whole group; its transaction is then somebody else's duplicate. */
 const REVOKE_WITHIN_MS = 10_000;
 
-interface Due extends TopicPartition {
+interface Due extends OffsetToCommit {
   readonly lane: KafkaLane;
-  readonly offset: bigint;
 }
 
 /**
@@ -37,7 +45,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
 
   joined(member: Member): void {
     this.#member = member;
-    for (const lane of this.#lanes.values()) member.resume(lane.at);
+    for (const lane of this.#lanes.values()) this.#askFor(lane);
   }
 
   assigned(partitions: readonly TopicPartition[]): void {
@@ -48,7 +56,7 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     for (const at of partitions) {
       const lane = this.#open(at);
       const mark = marks.get(lane.id);
-      if (mark !== undefined) lane.beginAt(mark);
+      if (mark !== undefined && !this.#limits.positioned) lane.beginAt(mark);
     }
   }
 
@@ -56,10 +64,26 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
     const lane = new KafkaLane(at, this, this.#limits);
     this.#lanes.set(lane.id, lane);
     this.#offered.push(lane);
-    // A pause of an earlier assignment may have outlived it.
-    this.#member?.resume(at);
+    this.#askFor(lane);
     this.#changed.wakeAll();
     return lane;
+  }
+
+  // A pause of an earlier assignment may have outlived it.
+  #askFor({ at, wanted }: KafkaLane): void {
+    if (wanted) this.#member?.resume(at);
+    else this.#member?.pause(at);
+  }
+
+  reopen(lane: KafkaLane): void {
+    if (lane.revoked.aborted) return;
+    lane.revoke();
+    if (this.#lanes.get(lane.id) === lane) this.#open(lane.at);
+  }
+
+  async inspect(at: TopicPartition): Promise<PartitionState> {
+    if (this.#member === undefined) throw new NevertwiceError('NT_SOURCE_DOWN', 'the group is not joined yet');
+    return this.#member.inspect(at);
   }
 
   replaced(fetch: Fetched): void {
@@ -101,6 +125,8 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
 
   fetched(fetch: Fetched): void {
     this.#lanes.get(laneIdOf(fetch))?.fetched(fetch);
+    // What may not be read has nobody to settle it.
+    if (fetch.records.length === 0) this.settled();
   }
 
   failed(error: unknown): void {
@@ -160,13 +186,15 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
   #due(): Due[] {
     return [...this.#lanes.values()].flatMap(lane => {
       const offset = lane.uncommitted;
-      return offset === undefined ? [] : [{ ...lane.at, lane, offset }];
+      return offset === undefined ? [] : [{ ...lane.at, lane, offset, metadata: lane.metadata }];
     });
   }
 
   async #commit(member: Member, due: readonly Due[]): Promise<boolean> {
     try {
-      await member.commit(due.map(({ topic, partition, offset }) => ({ topic, partition, offset })));
+      await member.commit(
+        due.map(({ topic, partition, offset, metadata }) => ({ topic, partition, offset, metadata })),
+      );
     } catch {
       // A rebalance, or the broker is away. What is not committed is delivered again, and is a duplicate then.
       return false;

@@ -14,7 +14,16 @@ export type {
   MemberEvents,
   TopicPartition,
 } from './client.ts';
+export {
+  type ConfluentAdminLike,
+  type ConfluentConsumerLike,
+  type ConfluentLike,
+  type ConfluentOptions,
+  type ConfluentTopic,
+  confluent,
+} from './clients/confluent.ts';
 export { type KafkaJsLike, type KafkaJsOptions, kafkajs } from './clients/kafkajs.ts';
+export { type PlatformaticLike, type PlatformaticOptions, platformatic } from './clients/platformatic.ts';
 
 export interface KafkaOptions {
   /** The user's own client, wrapped by its name: `kafkajs(kafka)`. Its security options never pass through here. */
@@ -46,7 +55,7 @@ export interface KafkaOptions {
 export function kafkaSource(options: KafkaOptions): Source {
   const { client, topics, groupId, from = 'earliest', clock = systemClock } = options;
   if (topics.length === 0) throw new NevertwiceError('NT_CONFIG', 'kafkaSource got no topics; give at least one');
-  const limits: LaneLimits = {
+  const limits: Omit<LaneLimits, 'positioned'> = {
     maxBuffered: options.maxBuffered ?? 2_000,
     typeHeader: options.typeHeader ?? 'type',
     fromEarliest: from === 'earliest',
@@ -60,7 +69,7 @@ export function kafkaSource(options: KafkaOptions): Source {
     capabilities: { retryLater: false, finite: false, readAhead: true },
     receive: run => ({
       [Symbol.asyncIterator]: () => {
-        const group = new KafkaGroup(limits, clock);
+        const group = new KafkaGroup({ ...limits, positioned: run.positioned === true }, clock);
         latest = group;
         return membership(group, run, () =>
           client.join({ groupId: groupId ?? run.consumer, topics: [...new Set(topics)], from }, group),

@@ -1,9 +1,11 @@
 import { OffsetWindow, type WindowEntry } from '../../core/offset-window.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { Delivery } from '../../ports/delivery.ts';
+import type { LaneLog } from '../../ports/log.ts';
 import type { Lane, Settlement } from '../../ports/source.ts';
 import { WaitList } from '../wait-list.ts';
-import { type Fetched, laneIdOf, type TopicPartition } from './client.ts';
+import { type Fetched, laneIdOf, type PartitionState, type TopicPartition } from './client.ts';
+import { logStateOf, metadataOf } from './log-state.ts';
 import { deliveryOf } from './record.ts';
 
 /** What a lane asks of the member that owns it. */
@@ -11,8 +13,11 @@ export interface LaneOwner {
   pause(partition: TopicPartition): void;
   resume(partition: TopicPartition): void;
   seek(partition: TopicPartition, offset: bigint): void;
+  inspect(partition: TopicPartition): Promise<PartitionState>;
   /** There is more to commit than before. */
   settled(): void;
+  /** The lane begins anew as another one of the same partition. */
+  reopen(lane: KafkaLane): void;
   /** The log is not the one that the lane has read from, or has lost what was next: the fetch belongs to a new lane. */
   replaced(fetch: Fetched): void;
   failed(error: unknown): void;
@@ -22,6 +27,8 @@ export interface LaneLimits {
   /** A partition is not fetched any further while this many records of it wait. */
   readonly maxBuffered: number;
   readonly typeHeader: string;
+  /** The consumer says where each lane begins; until then nothing is read. */
+  readonly positioned: boolean;
   /** False when a client whose offset is out of range goes on at the end of the log, and so past what is still there. */
   readonly fromEarliest: boolean;
 }
@@ -36,6 +43,7 @@ const BELIEVED = 3;
 export class KafkaLane implements Lane {
   readonly id: string;
   readonly at: TopicPartition;
+  readonly log: LaneLog | undefined;
   readonly #owner: LaneOwner;
   readonly #limits: LaneLimits;
   readonly #revocation = new AbortController();
@@ -46,6 +54,9 @@ export class KafkaLane implements Lane {
   readonly #arrived = new WaitList();
   #buffer: Delivery[] = [];
   #taken = false;
+  /** True until the consumer has said where to begin. */
+  #held: boolean;
+  #recorded: bigint | undefined;
   #paused = false;
   #end: bigint | undefined;
   #committed: bigint | undefined;
@@ -61,6 +72,34 @@ export class KafkaLane implements Lane {
     this.id = laneIdOf(at);
     this.#owner = owner;
     this.#limits = limits;
+    this.#held = limits.positioned;
+    if (limits.positioned) this.log = this.#logOf();
+  }
+
+  /** True while the partition should be fetched. */
+  get wanted(): boolean {
+    return !this.#held && !this.#paused;
+  }
+
+  #logOf(): LaneLog {
+    return {
+      inspect: async () => {
+        const state = await this.#owner.inspect(this.at);
+        // Going on before it, as after markers or with a database that lost commits, does not take it back.
+        if (state.committed !== undefined && state.committed.offset <= state.end)
+          this.#committed = state.committed.offset;
+        return logStateOf(state, this.at, this.#limits);
+      },
+      beginAt: offset => {
+        this.#held = false;
+        this.beginAt(offset);
+        this.#owner.resume(this.at);
+      },
+      recorded: position => {
+        this.#recorded = position;
+      },
+      reopen: () => this.#owner.reopen(this),
+    };
   }
 
   get revoked(): AbortSignal {
@@ -79,7 +118,7 @@ export class KafkaLane implements Lane {
 
   /** Records of one fetch. What was handed out before is left out, and a fetch that skips something is not taken. */
   fetched(fetch: Fetched): void {
-    if (this.leaving.aborted) return;
+    if (this.leaving.aborted || this.#held) return;
     const { from, records, next, end } = fetch;
     if (from === undefined) {
       this.#passedOver(next);
@@ -89,7 +128,7 @@ export class KafkaLane implements Lane {
     if (expected !== undefined && end !== undefined && end < expected) {
       // A topic that was deleted and made again, or a log that lost its end: offsets below are new messages, and taking
       // them for copies of what was read would lose them.
-      this.#owner.replaced(fetch);
+      this.#replacedBy(fetch);
       return;
     }
     if (expected !== undefined && from > expected && from !== this.#passed) {
@@ -135,9 +174,9 @@ export class KafkaLane implements Lane {
   #missing(expected: bigint, fetch: Fetched): void {
     if (this.#sought !== expected || ++this.#refused < BELIEVED) {
       this.#sendBackTo(expected);
-    } else if (this.#limits.fromEarliest) {
+    } else if (this.#limits.positioned || this.#limits.fromEarliest) {
       // Asked for again and again, and not there: retention has deleted it, and these are the first that are left.
-      this.#owner.replaced(fetch);
+      this.#replacedBy(fetch);
     } else {
       this.#owner.failed(
         new NevertwiceError(
@@ -146,6 +185,12 @@ export class KafkaLane implements Lane {
         ),
       );
     }
+  }
+
+  #replacedBy(fetch: Fetched): void {
+    // Whoever keeps the position decides what it means.
+    if (this.#limits.positioned) this.#owner.reopen(this);
+    else this.#owner.replaced(fetch);
   }
 
   #sendBackTo(offset: bigint): void {
@@ -181,6 +226,11 @@ export class KafkaLane implements Lane {
     const offset = this.#window.committable;
     if (this.revoked.aborted || offset === undefined) return undefined;
     return this.#committed === undefined || offset > this.#committed ? offset : undefined;
+  }
+
+  /** What is kept beside a committed offset: the consumer's own position at that time. */
+  get metadata(): string | undefined {
+    return this.#recorded === undefined ? undefined : metadataOf(this.#recorded);
   }
 
   committed(offset: bigint): void {

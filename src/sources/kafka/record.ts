@@ -7,7 +7,7 @@ import { type KafkaRecord, laneIdOf, type TopicPartition } from './client.ts';
 export function deliveryOf(record: KafkaRecord, at: TopicPartition, typeHeader: string): Delivery {
   const lane = laneIdOf(at);
   const headers = headersFrom(record.headers);
-  const { key, value, offset, timestampMs } = record;
+  const { key, value, offset, timestampMs, leaderEpoch } = record;
   return {
     lane,
     position: `${lane}/${offset}`,
@@ -22,6 +22,7 @@ export function deliveryOf(record: KafkaRecord, at: TopicPartition, typeHeader: 
     topic: at.topic,
     partition: at.partition,
     offset,
+    leaderEpoch,
     keyBytes: key ?? undefined,
   };
 }

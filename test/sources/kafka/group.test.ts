@@ -10,7 +10,10 @@ const partition = (n: number): TopicPartition => ({ topic: 't', partition: n });
 test.each(Array.from({ length: 12 }, (_, ticks) => ticks))(
   'what is settled %i ticks after the broker took a commit is committed too, without anything else to push it',
   async ticks => {
-    const group = new KafkaGroup({ maxBuffered: 10, typeHeader: 'type', fromEarliest: true }, systemClock);
+    const group = new KafkaGroup(
+      { maxBuffered: 10, typeHeader: 'type', fromEarliest: true, positioned: false },
+      systemClock,
+    );
     const committed = new Map<number, bigint>();
     let onFirst: (() => void) | undefined;
     const member: Member = {

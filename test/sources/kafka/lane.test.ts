@@ -20,11 +20,16 @@ function laneWith({ maxBuffered = 100, fromEarliest = true } = {}) {
     pause: () => void asked.push('pause'),
     resume: () => void asked.push('resume'),
     seek: (_: unknown, offset: bigint) => void asked.push(`seek ${offset}`),
+    inspect: () => Promise.reject(new Error('not asked here')),
+    reopen: () => void asked.push('reopen'),
     settled: () => void asked.push('settled'),
     failed: (error: unknown) => void asked.push(`failed: ${(error as { code: string }).code}`),
     replaced: ({ end }: Fetched) => void asked.push(`replaced by one that ends at ${end}`),
   };
-  return { lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type', fromEarliest }), asked };
+  return {
+    lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type', fromEarliest, positioned: false }),
+    asked,
+  };
 }
 
 const offsets = (deliveries: readonly { offset?: bigint | undefined }[]) => deliveries.map(({ offset }) => offset);

@@ -263,6 +263,7 @@ class KafkaJsMember implements Member {
       topicId: undefined,
       earliest: BigInt(log.low),
       end: BigInt(log.high),
+      partitions: bounds.length,
       committed:
         committed === undefined || committed.offset === '-1'
           ? undefined

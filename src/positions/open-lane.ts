@@ -1,0 +1,164 @@
+import { backoffMs } from '../core/backoff.ts';
+import { describeError, isNevertwiceError, NevertwiceError } from '../errors.ts';
+import type { Health } from '../outage.ts';
+import type { Path } from '../path.ts';
+import type { Delivery } from '../ports/delivery.ts';
+import type { LaneRow, LaneRows } from '../ports/lanes.ts';
+import type { LaneLog } from '../ports/log.ts';
+import type { Lane } from '../ports/source.ts';
+import { judge } from './judge.ts';
+import { LanePosition } from './lane-position.ts';
+import { isMarked, logText } from './mark.ts';
+
+/** How often a lane that waits, for the broker or for a person, looks again. */
+const LOOKS = { minMs: 250, maxMs: 10_000 };
+
+export interface Opening {
+  readonly path: Path;
+  readonly lane: Lane;
+  readonly rows: LaneRows;
+  readonly health: Health;
+  readonly stopping: AbortSignal;
+}
+
+export interface OpenLane {
+  readonly position: LanePosition;
+  /** Deliveries that were received to look at the log, and are the lane's first. */
+  readonly received: readonly Delivery[];
+}
+
+/**
+ * Takes a lane over and has it begin where the database says. Undefined when the lane ends before, or begins anew.
+ *
+ * Where the log is not the one that the position was kept for, or somebody has set the group's offset, the lane waits and
+ * says so, until a person has answered or things are as they were; other lanes go on.
+ */
+export async function openLane(opening: Opening): Promise<OpenLane | undefined> {
+  const { path, lane, rows, stopping } = opening;
+  const log = logOf(opening);
+  let row = await throughOutages(opening, () => rows.raise(path.consumer, lane.id));
+  for (let looks = 1; row !== undefined && !stopping.aborted; looks++) {
+    const begun = await begin(opening, log, row);
+    if (begun === 'lost') return reopenLane(opening);
+    if (begun !== undefined) return check(opening, log, begun);
+    await path.clock.sleep(backoffMs(looks, LOOKS, path.clock.random()), stopping);
+    // Once more what the row says, if it is still ours: a person may have answered.
+    const { epoch }: LaneRow = row;
+    row = await throughOutages(opening, () => rows.reraise(path.consumer, lane.id, epoch));
+    if (row === undefined && !stopping.aborted) return reopenLane(opening);
+  }
+  return undefined;
+}
+
+function logOf({ path, lane }: Opening): LaneLog {
+  if (lane.log !== undefined) return lane.log;
+  throw new NevertwiceError(
+    'NT_CONFIG',
+    `${path.consumer}: dedupe by position needs a source that is an ordered log, such as Kafka; use dedupe: 'id' here`,
+  );
+}
+
+type Begun = LaneRow & { readonly position: bigint; readonly earliest: bigint };
+
+/** Where it begins; undefined while nobody can say, `lost` where another owner has come. */
+async function begin(opening: Opening, log: LaneLog, row: LaneRow): Promise<Begun | 'lost' | undefined> {
+  const { path, lane, rows } = opening;
+  const state = await log.inspect().catch(error => {
+    path.warn('NT_SOURCE_DOWN', `${path.consumer}: ${lane.id} cannot be looked at yet: ${describeError(error)}`);
+    return undefined;
+  });
+  if (state === undefined) return undefined;
+  const topicRows = await throughOutages(opening, () => rows.list(path.consumer));
+  if (topicRows === undefined) return undefined;
+  const topic = lane.id.slice(0, lane.id.lastIndexOf('/') + 1);
+  const finding = judge(
+    row,
+    state,
+    topicRows.filter(other => other.lane.startsWith(topic)),
+  );
+  if (finding.found === 'question') {
+    ask(opening, finding.code, finding.reason);
+    return undefined;
+  }
+  const { position, mark, replayed, write } = finding;
+  if (replayed > 0n) {
+    path.warn(
+      'NT_REPLAY',
+      `${path.consumer}: the database is ${replayed} offsets behind what the group had committed for ${lane.id}, as after a failover; they come again from ${position}`,
+    );
+  }
+  if (write) {
+    // The number of partitions stays what it was when the consumer first met the topic, or none would count as added.
+    const text = row.position === undefined || row.beginAt !== undefined ? logText(state) : row.log!;
+    const written = await throughOutages(opening, () =>
+      rows.begin(path.consumer, lane.id, row.epoch, { position, log: text, mark }),
+    );
+    if (written === undefined) return undefined;
+    if (!written) return 'lost';
+  }
+  return { ...row, position, mark, earliest: state.earliest };
+}
+
+/** Reads the record before the position where it is still there, and compares it with what was handled. */
+async function check(opening: Opening, log: LaneLog, row: Begun): Promise<OpenLane | undefined> {
+  const { path, lane, rows, stopping } = opening;
+  const position = new LanePosition(rows, path.consumer, path.dedupe === 'position', row);
+  log.recorded(row.position);
+  if (row.mark === undefined || row.position <= row.earliest) {
+    log.beginAt(row.position);
+    return { position, received: [] };
+  }
+  log.beginAt(row.position - 1n);
+  const received = await lane.receive(1, stopping);
+  const [record] = received;
+  if (record === undefined) return undefined;
+  // Compacted, or behind a retention that ends right here: there is nothing to compare with.
+  if (record.offset! >= row.position) return { position, received };
+  if (isMarked(record, row.mark)) {
+    await lane.settle([{ delivery: record, settle: 'ack', verdict: 'duplicate' }]);
+    return { position, received: [] };
+  }
+  ask(opening, 'NT_LOG_CHANGED', `the record at ${record.offset} is not the one that was handled`);
+  await answered(opening, row);
+  return reopenLane(opening);
+}
+
+/** Resolves when the row has changed hands or holds an answer. */
+async function answered({ path, lane, rows, stopping, ...opening }: Opening, { epoch }: LaneRow): Promise<void> {
+  let mine = epoch;
+  for (let looks = 1; !stopping.aborted; looks++) {
+    await path.clock.sleep(backoffMs(looks, LOOKS, path.clock.random()), stopping);
+    const row = await throughOutages({ path, lane, rows, stopping, ...opening }, () =>
+      rows.reraise(path.consumer, lane.id, mine),
+    );
+    if (row?.beginAt !== undefined || row === undefined) return;
+    mine = row.epoch;
+  }
+}
+
+/** Another owner, or an answer: the lane begins anew, a moment later, so that two who believe to own it do not race. */
+export async function reopenLane({ path, lane, stopping }: Opening): Promise<undefined> {
+  await path.clock.sleep(backoffMs(1, { minMs: 200, maxMs: 1_000 }, path.clock.random()), stopping);
+  lane.log?.reopen();
+}
+
+function ask({ path, lane }: Opening, code: string, reason: string): void {
+  path.warn(
+    code,
+    `${path.consumer}: ${lane.id} is stopped: ${reason}; answer with "nevertwice positions accept" (what Kafka has now is right) or "positions reset" (go on at a place that you name)`,
+  );
+}
+
+/** The work's result; undefined when the lane ended while the store was down. */
+async function throughOutages<R>({ path, health, stopping }: Opening, work: () => Promise<R>): Promise<R | undefined> {
+  while (!stopping.aborted) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isNevertwiceError(error, 'NT_STORE_DOWN')) throw error;
+      path.warn('NT_STORE_DOWN', `${path.consumer} pauses: ${describeError(error)}`);
+      await health.recovered(stopping);
+    }
+  }
+  return undefined;
+}

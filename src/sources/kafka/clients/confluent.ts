@@ -1,0 +1,30 @@
+import type { KafkaClient } from '../client.ts';
+import type { ConfluentLike } from './confluent/client.ts';
+import { ConfluentMember } from './confluent/member.ts';
+
+export type { ConfluentAdminLike, ConfluentConsumerLike, ConfluentLike, ConfluentTopic } from './confluent/client.ts';
+
+export interface ConfluentOptions {
+  /**
+   * For `kafka.consumer(…)`: librdkafka's settings, or a `kafkaJS` block. Session timeout, assignment strategy,
+   * `group.protocol`, fetch sizes, rack and so on. The group, commits, rebalances and offset resets are the source's to set.
+   */
+  readonly consumer?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * @confluentinc/kafka-javascript 1.10, by its promise API: `confluent(new KafkaJS.Kafka({ 'bootstrap.servers': … }))`.
+ *
+ * A rebalance waits for what is open in the partitions that go: it is finished and committed before another member gets
+ * them. Eager and cooperative assignment and the protocol of KIP-848 (`group.protocol: 'consumer'`). Waits for no handler.
+ */
+export function confluent(kafka: ConfluentLike, options: ConfluentOptions = {}): KafkaClient {
+  return {
+    name: 'confluent',
+    async join(joining, events) {
+      const member = new ConfluentMember(kafka, options.consumer ?? {}, joining, events);
+      await member.start();
+      return member;
+    },
+  };
+}
