@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ readonly command: Comman
   run: () => import('./commands/run.ts'),
   migrate: () => import('./commands/migrate.ts'),
   stats: () => import('./commands/stats.ts'),
+  positions: () => import('./commands/positions.ts'),
   demo: () => import('./commands/demo.ts'),
 };
 
@@ -23,6 +24,7 @@ const HELP = `nevertwice: every message's effect happens once, however often the
   nevertwice run <module> [--input FILE|-] [--store URL]   runs the consumer that the module exports
   nevertwice migrate [<module>] [--store URL] [--print]    creates or upgrades the tables of a store
   nevertwice stats [<module>] [--store URL]                what each consumer has done so far
+  nevertwice positions [list | accept | reset] …           where consumers stand by position, and answers
   nevertwice demo                                          shows on your machine what goes wrong without it
 
   nevertwice <command> --help    explains a command, with examples

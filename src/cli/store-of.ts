@@ -6,7 +6,7 @@ import { type OpenedStore, openStore, STORE_FORMS } from './store-url.ts';
 export type { Migrations } from './store-url.ts';
 
 /**
- * Runs `work` on the store of a URL, or of the consumer that a module exports; the URL wins. What was opened here is
+ * Runs `work` on the store of a URL, or of the consumer that a module exports, with its name; the URL wins. What was opened here is
  * closed here.
  *
  * @throws CommandError when neither names a store
@@ -15,17 +15,21 @@ export async function withStore<R>(
   command: string,
   module: string | undefined,
   url: string | undefined,
-  work: (store: OpenedStore['store']) => Promise<R>,
+  work: (store: OpenedStore['store'], consumer: string | undefined) => Promise<R>,
 ): Promise<R> {
-  const { store, close } = await find(command, module, url);
+  const { store, close, consumer } = await find(command, module, url);
   try {
-    return await work(store);
+    return await work(store, consumer);
   } finally {
     await close();
   }
 }
 
-async function find(command: string, module: string | undefined, url: string | undefined): Promise<OpenedStore> {
+async function find(
+  command: string,
+  module: string | undefined,
+  url: string | undefined,
+): Promise<OpenedStore & { readonly consumer?: string }> {
   if (url !== undefined) return openStore(url);
   if (module === undefined) {
     throw new CommandError(`${command} needs a store; give --store URL (${STORE_FORMS}), or a module that has one`);
@@ -34,7 +38,7 @@ async function find(command: string, module: string | undefined, url: string | u
   if (store === undefined) {
     throw new CommandError(`consumer ${name} has no store of its own; give --store URL (${STORE_FORMS})`);
   }
-  return { store, close: () => store.close() };
+  return { store, close: () => store.close(), consumer: name };
 }
 
 /** A question must not create the file that it asks about. */

@@ -39,7 +39,7 @@ describe('help', () => {
 });
 
 test.each([
-  [['runn'], 'there is no command runn; there are run, migrate, stats, demo'],
+  [['runn'], 'there is no command runn; there are run, migrate, stats, positions, demo'],
   [['run'], 'run needs a module: nevertwice run <module>; see nevertwice run --help'],
   [['run', WALLET, '--stroe', 'x'], "Unknown option '--stroe'; see nevertwice run --help"],
   [

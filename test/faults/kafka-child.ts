@@ -1,13 +1,21 @@
-// A consumer in a process of its own, to be killed: `node kafka-child.ts <broker> <topic> <group> <database url>`. Prints
-// a line when it has handled its first message.
+// A consumer in a process of its own, to be killed: `node kafka-child.ts <client> <broker> <topic> <group> <database url>
+// [dedupe]`.
+// Prints a line when it has handled its first message.
 import { Pool } from 'pg';
 import { createConsumer } from '../../src/index.ts';
-import { kafkajs, kafkaSource } from '../../src/sources/kafka/index.ts';
+import { kafkaSource } from '../../src/sources/kafka/index.ts';
 import { postgresStore } from '../../src/stores/postgres/index.ts';
-import { testKafka } from '../support/kafka-client.ts';
+import { clientNamed } from '../support/kafka-clients.ts';
 
-const [broker, topic, group, database] = process.argv.slice(2) as [string, string, string, string];
-const client = kafkajs(testKafka('child', broker), { consumer: { sessionTimeout: 2_000, heartbeatInterval: 300 } });
+const [name, broker, topic, group, database, dedupe = 'id'] = process.argv.slice(2) as [string, ...string[]] as [
+  string,
+  string,
+  string,
+  string,
+  string,
+  ('id' | 'position' | 'both')?,
+];
+const client = clientNamed(name).make(broker, { sessionTimeoutMs: 2_000, heartbeatMs: 300 });
 const store = postgresStore(new Pool({ connectionString: database, pipeline: true, max: 5 }));
 
 let first = true;
@@ -15,6 +23,7 @@ const consumer = createConsumer({
   name: 'pay',
   source: kafkaSource({ client, topics: [topic], groupId: group }),
   store,
+  dedupe,
   maxBatch: 20,
   async handle({ id, body }, { sql }) {
     const { account, amount } = body as { account: string; amount: number };

@@ -38,9 +38,12 @@ const failure = async (work: Promise<unknown>) => {
 describe('migrations', () => {
   test('a fresh database is made ready by the first start, and nothing happens at the second', async () => {
     const store = postgresStore(pool);
-    expect(await store.pendingMigrations()).toEqual([1]);
+    expect(await store.pendingMigrations()).toEqual([1, 2]);
     expect((await process(store, 'm1')).status).toBe('processed');
-    expect(await history()).toEqual([{ version: 1, needs: 1 }]);
+    expect(await history()).toEqual([
+      { version: 1, needs: 1 },
+      { version: 2, needs: 1 },
+    ]);
     expect(await store.pendingMigrations()).toEqual([]);
     const before = await objects();
     expect(await store.migrate()).toEqual([]);
@@ -53,8 +56,11 @@ describe('migrations', () => {
     async isolation => {
       const stores = Array.from({ length: 8 }, () => postgresStore(database.pool({ max: 1 }), { isolation }));
       const applied = await Promise.all(stores.map(store => store.migrate()));
-      expect(applied.flat()).toEqual([1]);
-      expect(await history()).toEqual([{ version: 1, needs: 1 }]);
+      expect(applied.flat()).toEqual([1, 2]);
+      expect(await history()).toEqual([
+        { version: 1, needs: 1 },
+        { version: 2, needs: 1 },
+      ]);
     },
   );
 
@@ -85,17 +91,17 @@ describe('migrations', () => {
 });
 
 describe('a schema that a newer version has changed', () => {
-  // What version 2 may do while version 1 still runs: add, never take away.
-  async function versionTwo(needs: number): Promise<void> {
+  // What the next version may do while this one still runs: add, never take away.
+  async function nextVersion(needs: number): Promise<void> {
     await pool.query('ALTER TABLE nevertwice.inbox ADD COLUMN result jsonb');
     await pool.query('ALTER TABLE nevertwice.dead_letters ADD COLUMN redriven_at timestamptz');
-    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES (2, $1, $2)', ['results', needs]);
+    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES (3, $1, $2)', ['results', needs]);
   }
 
   test('is used by a running and by a starting one, side by side with the newer', async () => {
     const running = postgresStore(pool);
     await process(running, 'm1');
-    await versionTwo(1);
+    await nextVersion(1);
     const newer = (id: string) =>
       pool.query(
         `INSERT INTO nevertwice.inbox (consumer, key, result) SELECT id, $1, '{}' FROM nevertwice.consumers WHERE name = 'pay'`,
@@ -109,14 +115,14 @@ describe('a schema that a newer version has changed', () => {
     }
     expect((await process(postgresStore(pool), 'm3')).status).toBe('processed');
     await expect(newer('m3')).rejects.toMatchObject({ code: '23505' });
-    expect(await history()).toHaveLength(2);
+    expect(await history()).toHaveLength(3);
   });
 
   test.each(['auto', 'check'] as const)(
     'is refused by %s when it says that this version cannot use it',
     async migrate => {
       await process(postgresStore(pool), 'm1');
-      await versionTwo(2);
+      await nextVersion(3);
       const error = await failure(process(postgresStore(pool, { migrate }), 'm2'));
       expect(error).toMatchObject({ code: 'NT_SCHEMA', message: expect.stringContaining('upgrade the package') });
     },
@@ -179,5 +185,5 @@ test('a migration whose process dies leaves no lock behind', async () => {
   const store = postgresStore(pool);
   const migrating = store.migrate();
   client.connection.stream.destroy();
-  expect(await migrating).toEqual([1]);
+  expect(await migrating).toEqual([1, 2]);
 });

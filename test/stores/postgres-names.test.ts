@@ -52,6 +52,7 @@ describe.each([{ pipeline: true }, { pipeline: false }])('names of schema and ta
       consumers: `${short} c`,
       deadLetters: `${[...name].slice(0, 28).join('')} d`,
       positions: `${short} p`,
+      lanes: `${short} l`,
       migrations: `${short} m`,
     };
     const store = postgresStore(pool, { schema: name, tables });

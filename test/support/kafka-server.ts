@@ -109,6 +109,9 @@ function defaults(broker: string, controller: string, data: string) {
     'log.retention.ms': -1,
     'group.initial.rebalance.delay.ms': 0,
     'group.min.session.timeout.ms': 1_000,
+    // Members of a group whose broker assigns hear of a change with their next heartbeat; the default is five seconds.
+    'group.consumer.min.heartbeat.interval.ms': 100,
+    'group.consumer.heartbeat.interval.ms': 300,
     'offsets.topic.num.partitions': 4,
     'offsets.topic.replication.factor': 1,
     'transaction.state.log.num.partitions': 4,

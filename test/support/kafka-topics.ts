@@ -20,8 +20,12 @@ export interface TestTopic {
   inTransaction(messages: readonly TestRecord[], end: 'commit' | 'abort'): Promise<void>;
   /** The group's next-to-read offset of each partition; -1 where it has committed nothing. */
   committed(): Promise<readonly number[]>;
+  /** The offset behind the last record of each partition. */
+  ends(): Promise<readonly number[]>;
   /** Members of the group once it is stable; 0 before. */
   members(): Promise<number>;
+  /** Members of the group, also while it rebalances. */
+  arrived(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -39,7 +43,8 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
   const kafka = testKafka('test', at);
   const admin = kafka.admin();
   await admin.connect();
-  await admin.createTopics({ waitForLeaders: true, topics: [{ topic: name, numPartitions: partitions }] });
+  await admin.createTopics({ waitForLeaders: false, topics: [{ topic: name, numPartitions: partitions }] });
+  await until('its partitions are served', () => isServed(admin, name, partitions), 30_000);
   let producer: Producer | undefined;
   return {
     name,
@@ -98,15 +103,32 @@ export async function freshTopic(partitions = 1, at = brokers()): Promise<TestTo
       await transactional.disconnect();
     },
     committed: async () => (await committedOf(admin, group, name)) ?? Array.from({ length: partitions }, () => -1),
+    async ends() {
+      const offsets = await admin.fetchTopicOffsets(name);
+      return offsets.toSorted((a, b) => a.partition - b.partition).map(({ high }) => Number(high));
+    },
     async members() {
       const { groups } = await admin.describeGroups([group]);
       return groups[0]?.state === 'Stable' ? groups[0].members.length : 0;
+    },
+    async arrived() {
+      const { groups } = await admin.describeGroups([group]);
+      return groups[0]?.members.length ?? 0;
     },
     async close() {
       await producer?.disconnect();
       await admin.disconnect();
     },
   };
+}
+
+/**
+ * Whether a broker answers for every partition. Not the client's own wait for leaders: it fails while the broker has not
+ * heard of the topic, and it ends before the named leader knows that it is one; the producer then sends the others' again.
+ */
+async function isServed(admin: Admin, topic: string, partitions: number): Promise<boolean> {
+  const offsets = await admin.fetchTopicOffsets(topic).catch(() => undefined);
+  return offsets?.length === partitions;
 }
 
 /** A group's next-to-read offsets by partition, -1 for none; undefined while the group has no coordinator yet. */

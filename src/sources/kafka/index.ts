@@ -20,6 +20,7 @@ export {
   type ConfluentLike,
   type ConfluentOptions,
   type ConfluentTopic,
+  type ConfluentUuid,
   confluent,
 } from './clients/confluent.ts';
 export { type KafkaJsLike, type KafkaJsOptions, kafkajs } from './clients/kafkajs.ts';

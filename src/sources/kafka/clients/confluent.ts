@@ -2,12 +2,20 @@ import type { KafkaClient } from '../client.ts';
 import type { ConfluentLike } from './confluent/client.ts';
 import { ConfluentMember } from './confluent/member.ts';
 
-export type { ConfluentAdminLike, ConfluentConsumerLike, ConfluentLike, ConfluentTopic } from './confluent/client.ts';
+export type {
+  ConfluentAdminLike,
+  ConfluentConsumerLike,
+  ConfluentLike,
+  ConfluentTopic,
+  ConfluentUuid,
+} from './confluent/client.ts';
 
 export interface ConfluentOptions {
   /**
    * For `kafka.consumer(…)`: librdkafka's settings, or a `kafkaJS` block. Session timeout, assignment strategy,
    * `group.protocol`, fetch sizes, rack and so on. The group, commits, rebalances and offset resets are the source's to set.
+   * It also sets `isolation.level`, `queued.min.messages`, `fetch.queue.backoff.ms` and `fetch.wait.max.ms`, unless these
+   * very names are given here; on `new Kafka(…)` or in a `kafkaJS` block they count for nothing.
    */
   readonly consumer?: Readonly<Record<string, unknown>>;
 }

@@ -54,7 +54,7 @@ export class Brokers {
     return {
       // The promise API does not show it.
       clusterId: undefined,
-      topicId: described.topicId?.base64,
+      topicId: described.topicId?.base64 ?? described.topicId?.base64str,
       partitions: described.partitions.length,
       earliest: BigInt(log.lowOffset),
       end: BigInt(log.highOffset),

@@ -18,8 +18,14 @@ export interface ConfluentAdminLike {
   fetchTopicMetadata(options: { topics: string[]; timeout: number }): Promise<readonly ConfluentTopic[]>;
 }
 
+/** Declared with `base64str`; what 1.10.1 gives has `base64`. */
+export interface ConfluentUuid {
+  readonly base64?: string;
+  readonly base64str?: string;
+}
+
 export interface ConfluentTopic {
-  readonly topicId?: { readonly base64: string };
+  readonly topicId?: ConfluentUuid | undefined;
   readonly partitions: readonly unknown[];
 }
 

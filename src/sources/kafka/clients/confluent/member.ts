@@ -130,7 +130,7 @@ export class ConfluentMember implements Member {
     this.#inner.setDefaultConsumeTimeout(0);
     const listening = this.#turns.run(
       () =>
-        called(done => this.#inner.consume(1, done)).then(
+        called<readonly InnerMessage[]>(done => this.#inner.consume(1, done)).then(
           () => false,
           () => false,
         ),
