@@ -88,6 +88,20 @@ export function listHeaders(headers: HeaderList): readonly (readonly [string, st
   return pairs;
 }
 
+/** All headers in order as `[name, value]`, a repeated name once per value, with the bytes that came. `[]` as above. */
+export function headerPairs(headers: HeaderList): readonly (readonly [string, string | Uint8Array])[] {
+  const input = (headers as Partial<ClientHeaders>)[INPUT];
+  if (input === undefined) return NONE;
+  const pairs: (readonly [string, string | Uint8Array])[] = [];
+  eachEntry(input, (name, value) => {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one === undefined) continue;
+      pairs.push([asText(name), one === null ? '' : isStringOrBytes(one) ? one : asText(one)]);
+    }
+  });
+  return pairs;
+}
+
 function isHeaderList(input: object): input is HeaderList {
   const { get, getAll } = input as Partial<HeaderList>;
   return typeof get === 'function' && typeof getAll === 'function';

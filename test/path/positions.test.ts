@@ -88,7 +88,7 @@ describe.each(backends)('$name', ({ create }) => {
     return started;
   }
 
-  test('C63: the group has lost its offset, or never had one: nothing is done again', async () => {
+  test('the group has lost its offset: nothing is done again', async () => {
     log.append(...five(10));
     await (await startUntil({}, 10)).stop();
     log.expire();

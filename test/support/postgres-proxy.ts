@@ -205,6 +205,7 @@ class Link {
   }
 }
 
+/** COMMIT alone, or at the end of a text with other statements. */
 function isCommit(message: Buffer): boolean {
-  return message[0] === 0x51 && message.toString('latin1', 5, message.length - 1) === 'COMMIT';
+  return message[0] === 0x51 && /(?:^|\n)COMMIT$/.test(message.toString('latin1', 5, message.length - 1));
 }

@@ -1,4 +1,5 @@
 import type { HeadersInput } from '../../core/headers.ts';
+import type { ProducerOptions, TransactionalProducer } from './producer.ts';
 
 /** One partition of one topic. */
 export interface TopicPartition {
@@ -113,6 +114,12 @@ export interface KafkaClient {
   readonly name: string;
   /** Resolves once the member is set up; the first assignment may come before or after. Rejects with NT_SOURCE_DOWN or NT_CONFIG. */
   join(options: JoinOptions, events: MemberEvents): Promise<Member>;
+  /**
+   * A producer whose transactions also commit offsets of the group. Once it resolves, whoever had the id before is fenced,
+   * and what that one had open is committed or aborted for good. Rejects with `ProducerFailure`. Left out by a client
+   * without transactions.
+   */
+  producer?(options: ProducerOptions): Promise<TransactionalProducer>;
 }
 
 export function laneIdOf({ topic, partition }: TopicPartition): string {

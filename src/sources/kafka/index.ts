@@ -19,12 +19,29 @@ export {
   type ConfluentConsumerLike,
   type ConfluentLike,
   type ConfluentOptions,
+  type ConfluentProducerLike,
   type ConfluentTopic,
   type ConfluentUuid,
   confluent,
 } from './clients/confluent.ts';
-export { type KafkaJsLike, type KafkaJsOptions, kafkajs } from './clients/kafkajs.ts';
-export { type PlatformaticLike, type PlatformaticOptions, platformatic } from './clients/platformatic.ts';
+export { type KafkaJsLike, type KafkaJsOptions, type KafkaJsProducerLike, kafkajs } from './clients/kafkajs.ts';
+export {
+  type PlatformaticLike,
+  type PlatformaticOptions,
+  type PlatformaticProducerLike,
+  platformatic,
+} from './clients/platformatic.ts';
+export { kafkaTransform } from './transform/kafka-transform.ts';
+export type {
+  KafkaTransform,
+  KafkaTransformOptions,
+  OutputRecord,
+  Outputs,
+  TransformContext,
+  TransformMessage,
+  TransformRunOptions,
+  TransformSummary,
+} from './transform/types.ts';
 
 export interface KafkaOptions {
   /** The user's own client, wrapped by its name: `kafkajs(kafka)`. Its security options never pass through here. */

@@ -31,6 +31,8 @@ export interface LaneLimits {
   readonly positioned: boolean;
   /** False when a client whose offset is out of range goes on at the end of the log, and so past what is still there. */
   readonly fromEarliest: boolean;
+  /** True when offsets are committed with what was produced, in transactions: the member commits nothing. */
+  readonly transactional?: boolean;
 }
 
 /**
@@ -224,7 +226,7 @@ export class KafkaLane implements Lane {
   /** What is still to be committed; undefined when there is nothing, or when the partition is no longer ours. */
   get uncommitted(): bigint | undefined {
     const offset = this.#window.committable;
-    if (this.revoked.aborted || offset === undefined) return undefined;
+    if (this.#limits.transactional || this.revoked.aborted || offset === undefined) return undefined;
     return this.#committed === undefined || offset > this.#committed ? offset : undefined;
   }
 

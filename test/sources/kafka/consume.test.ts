@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createConsumer, type Source, type Summary } from '../../../src/index.ts';
 import { kafkaSource } from '../../../src/sources/kafka/index.ts';
 import { availableKafkaClients, forEachKafkaClient } from '../../support/each-kafka-client.ts';
@@ -217,6 +217,28 @@ forEachKafkaClient(client => {
     await until('both are committed', committed(2), WITHIN_MS);
     expect(await stop()).toMatchObject({ processed: 1, deadLetters: 1 });
     expect(await w.deadLetters()).toMatchObject([{ kind: 'bad-id' }]);
+  });
+
+  test('two members of one group that read different topics: every partition of both is read', async () => {
+    topic = await freshTopic(2);
+    const other = await freshTopic(2);
+    onTestFinished(() => other.close());
+    const reading = (...topics: string[]) => {
+      const made = client.make(undefined, { sessionTimeoutMs: 6_000, heartbeatMs: 500 });
+      return start({}, kafkaSource({ client: made, topics, groupId: topic.group }), w.another());
+    };
+    // Whoever comes first leads the group, and knows nothing of what the other one reads.
+    const first = reading(topic.name);
+    await until('one is there', async () => (await topic.members()) === 1, WITHIN_MS);
+    const second = reading(other.name, topic.name);
+    await until('both are there', async () => (await topic.members()) === 2, WITHIN_MS);
+    for (const partition of [0, 1]) {
+      await topic.send([{ ...message(`t${partition}`), partition }]);
+      await other.send([{ ...message(`o${partition}`), partition }]);
+    }
+    await until('all are handled', async () => (await w.balance()) === 20, WITHIN_MS);
+    await first.stop();
+    await second.stop();
   });
 
   test('a topic that does not exist: run rejects and says so', async () => {

@@ -1,6 +1,7 @@
 import type { KafkaClient } from '../client.ts';
 import type { ConfluentLike } from './confluent/client.ts';
 import { ConfluentMember } from './confluent/member.ts';
+import { ConfluentTransactions, producerConfig } from './confluent/producer.ts';
 
 export type {
   ConfluentAdminLike,
@@ -9,6 +10,7 @@ export type {
   ConfluentTopic,
   ConfluentUuid,
 } from './confluent/client.ts';
+export type { ConfluentProducerLike } from './confluent/producer.ts';
 
 export interface ConfluentOptions {
   /**
@@ -18,6 +20,8 @@ export interface ConfluentOptions {
    * very names are given here; on `new Kafka(…)` or in a `kafkaJS` block they count for nothing.
    */
   readonly consumer?: Readonly<Record<string, unknown>>;
+  /** For `kafka.producer(…)`, in transactions: librdkafka's settings. The transactional id is set for you. */
+  readonly producer?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -33,6 +37,10 @@ export function confluent(kafka: ConfluentLike, options: ConfluentOptions = {}):
       const member = new ConfluentMember(kafka, options.consumer ?? {}, joining, events);
       await member.start();
       return member;
+    },
+    producer({ transactionalId, member }) {
+      const producer = kafka.producer(producerConfig(options.producer, transactionalId));
+      return new ConfluentTransactions(producer, (member as ConfluentMember).consumer).open();
     },
   };
 }

@@ -10,11 +10,17 @@ import type {
   PartitionState,
   TopicPartition,
 } from '../client.ts';
+import { type KafkaJsProducerLike, KafkaJsTransactions, producerConfig } from './kafkajs/producer.ts';
+
+export type { KafkaJsProducerLike } from './kafkajs/producer.ts';
+
+import { bySubscription } from './kafkajs/assigner.ts';
 
 /** What we call on `new Kafka(…)` of kafkajs 2. */
 export interface KafkaJsLike {
   consumer(config: any): KafkaJsConsumerLike;
   admin(): KafkaJsAdminLike;
+  producer(config: any): KafkaJsProducerLike;
 }
 
 interface KafkaJsAdminLike {
@@ -75,6 +81,11 @@ interface KafkaJsMessage {
 export interface KafkaJsOptions {
   /** For `kafka.consumer(…)`: session timeout, fetch sizes, rack and so on. `groupId` is the source's to set. */
   readonly consumer?: Readonly<Record<string, unknown>>;
+  /**
+   * For `kafka.producer(…)`, in transactions: partitioner, metadata, transaction timeout (default 30 s) and so on. The
+   * transactional id, `maxInFlightRequests` and the number of retries are set for you.
+   */
+  readonly producer?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -91,6 +102,10 @@ export function kafkajs(kafka: KafkaJsLike, options: KafkaJsOptions = {}): Kafka
       const member = new KafkaJsMember(kafka, options, joining, events);
       await member.start();
       return member;
+    },
+    producer(producing) {
+      const producer = kafka.producer(producerConfig(options.producer, producing.transactionalId));
+      return new KafkaJsTransactions(producer, producing).open();
     },
   };
 }
@@ -120,6 +135,7 @@ class KafkaJsMember implements Member {
     // client's default of 5 s would let a fast consumer starve.
     const consumer = this.#kafka.consumer({
       maxWaitTimeInMs: 100,
+      partitionAssigners: [bySubscription],
       ...this.#options.consumer,
       groupId,
       retry: this.#retry(),

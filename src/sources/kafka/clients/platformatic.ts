@@ -2,8 +2,10 @@ import { describeError, NevertwiceError } from '../../../errors.ts';
 import type { JoinOptions, KafkaClient, MemberEvents } from '../client.ts';
 import { isMissing, startError } from './platformatic/errors.ts';
 import { PlatformaticMember } from './platformatic/member.ts';
+import { PlatformaticTransactions } from './platformatic/producer.ts';
 import type { PlatformaticLike } from './platformatic/wire.ts';
 
+export type { PlatformaticProducerLike } from './platformatic/producer.ts';
 export type { PlatformaticLike } from './platformatic/wire.ts';
 
 /** What `new Consumer(…)` takes, without the group, which is the source's to name. */
@@ -37,6 +39,10 @@ export function platformatic<M extends PlatformaticLike>(kafka: M, options: Plat
         throw isMissing(error) ? missingTopic(joining, error) : startError(error);
       }
       return member;
+    },
+    producer(producing) {
+      const own = options as Readonly<Record<string, unknown>>;
+      return new PlatformaticTransactions(kafka, own, producing, producing.member as PlatformaticMember).open();
     },
   };
 }

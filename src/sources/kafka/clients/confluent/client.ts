@@ -1,9 +1,11 @@
 import { NevertwiceError } from '../../../../errors.ts';
 import type { TopicPartition } from '../../client.ts';
+import type { ConfluentProducerLike } from './producer.ts';
 
 /** What we call on `new KafkaJS.Kafka(…)` of @confluentinc/kafka-javascript. */
 export interface ConfluentLike {
   consumer(config: any): ConfluentConsumerLike;
+  producer(config: any): ConfluentProducerLike;
 }
 
 export interface ConfluentConsumerLike {

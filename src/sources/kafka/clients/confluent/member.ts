@@ -290,6 +290,11 @@ export class ConfluentMember implements Member {
     );
   }
 
+  /** For a producer, which asks it who we are in the group. */
+  get consumer(): ConfluentConsumerLike {
+    return this.#consumer;
+  }
+
   inspect(at: TopicPartition): Promise<PartitionState> {
     return this.#brokers.inspect(at);
   }

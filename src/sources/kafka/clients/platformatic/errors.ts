@@ -11,6 +11,7 @@ const REFUSED: ReadonlySet<unknown> = new Set([
 
 interface ClientError {
   readonly code?: unknown;
+  readonly apiCode?: unknown;
   readonly apiId?: unknown;
   readonly errors?: readonly unknown[];
   readonly cause?: unknown;
@@ -21,6 +22,11 @@ function within(error: unknown): ClientError[] {
   if (typeof error !== 'object' || error === null) return [];
   const { errors = [], cause } = error as ClientError;
   return [error, ...[...errors, cause].flatMap(within)];
+}
+
+/** The broker's words as numbers, in the order of their arrival. */
+export function numbersIn(error: unknown): readonly unknown[] {
+  return within(error).flatMap(({ apiCode }) => (apiCode === undefined ? [] : [apiCode]));
 }
 
 export function isRefused(error: unknown): boolean {

@@ -9,9 +9,10 @@ import {
   type PartitionState,
   type TopicPartition,
 } from '../../client.ts';
+import { ProducerFailure } from '../../producer.ts';
 import { isRefused, startError } from './errors.ts';
 import { Fetcher } from './fetcher.ts';
-import { type Generation, GroupOffsets } from './offsets.ts';
+import { type Generation, GroupOffsets, type TransactionId } from './offsets.ts';
 import { type Assignment, type MetadataLike, type PlatformaticLike, partitionsOf, Wire } from './wire.ts';
 
 const RETRY = { minMs: 500, maxMs: 30_000 };
@@ -224,6 +225,13 @@ export class PlatformaticMember implements Member {
   async commit(offsets: readonly OffsetToCommit[]): Promise<void> {
     if (this.#generation === undefined) throw new Error('no partition is ours at the moment');
     await this.#offsets.commit(this.#generation, offsets);
+  }
+
+  /** As part of a transaction of the producer, and as who we are in the group now. */
+  async commitIn(transaction: TransactionId, offsets: readonly OffsetToCommit[]): Promise<void> {
+    if (this.#generation === undefined)
+      throw new ProducerFailure('outdated', new Error('no partition is ours any more'));
+    await this.#offsets.commitIn(transaction, this.#generation, offsets);
   }
 
   inspect(partition: TopicPartition): Promise<PartitionState> {

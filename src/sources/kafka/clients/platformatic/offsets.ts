@@ -13,6 +13,13 @@ export interface Generation {
   readonly generationId: number;
 }
 
+/** A producer with its transaction. */
+export interface TransactionId {
+  readonly transactionalId: string;
+  readonly producerId: bigint | undefined;
+  readonly producerEpoch: number | undefined;
+}
+
 /** What a group has committed, asked and written with the requests themselves. */
 export class GroupOffsets {
   readonly #wire: Wire;
@@ -27,17 +34,34 @@ export class GroupOffsets {
 
   // Not their `commit`: it writes no metadata, and what is refused under one generation it sends again under the next.
   async commit({ generationId, memberId }: Generation, offsets: readonly OffsetToCommit[]): Promise<void> {
-    const topics = [...byTopic(offsets)].map(([name, ofTopic]) => ({
-      name,
-      partitions: ofTopic.map(({ partition, offset, metadata }) => ({
-        partitionIndex: partition,
-        committedOffset: offset,
-        committedLeaderEpoch: -1,
-        committedMetadata: metadata ?? null,
-      })),
-    }));
     const instanceId = this.#instanceId ?? null;
-    await this.#wire.sendToCoordinator('OffsetCommit', this.#groupId, generationId, memberId, instanceId, topics);
+    await this.#wire.sendToCoordinator(
+      'OffsetCommit',
+      this.#groupId,
+      generationId,
+      memberId,
+      instanceId,
+      requestOf(offsets),
+    );
+  }
+
+  /** As part of a transaction, to which the group was added. */
+  async commitIn(
+    { transactionalId, producerId, producerEpoch }: TransactionId,
+    { generationId, memberId }: Generation,
+    offsets: readonly OffsetToCommit[],
+  ): Promise<void> {
+    await this.#wire.sendToCoordinator(
+      'TxnOffsetCommit',
+      transactionalId,
+      this.#groupId,
+      producerId,
+      producerEpoch,
+      generationId,
+      memberId,
+      this.#instanceId ?? null,
+      requestOf(offsets),
+    );
   }
 
   /** For each of them in their order; undefined where nothing is committed. */
@@ -78,6 +102,18 @@ export class GroupOffsets {
       committed,
     };
   }
+}
+
+function requestOf(offsets: readonly OffsetToCommit[]): object[] {
+  return [...byTopic(offsets)].map(([name, ofTopic]) => ({
+    name,
+    partitions: ofTopic.map(({ partition, offset, metadata }) => ({
+      partitionIndex: partition,
+      committedOffset: offset,
+      committedLeaderEpoch: -1,
+      committedMetadata: metadata ?? null,
+    })),
+  }));
 }
 
 interface OffsetFetchResponse {

@@ -1,8 +1,10 @@
 import type { TopicPartition } from '../../client.ts';
+import type { PlatformaticProducerLike } from './producer.ts';
 
 /** What we call of the module `@platformatic/kafka`, beside its requests, which are looked up by name and version. */
 export interface PlatformaticLike {
   readonly Consumer: new (options: any) => PlatformaticConsumerLike;
+  readonly Producer: new (options: any) => PlatformaticProducerLike;
 }
 
 export interface PlatformaticConsumerLike {
