@@ -9,7 +9,7 @@ export function confluentMissing(): string | undefined {
 }
 
 /** A confluent client that says nothing on its own and reconnects fast. */
-export function testConfluent(broker: string): ConfluentLike {
+export function testConfluent(broker: string, user?: { name: string; password: string }): ConfluentLike {
   const { KafkaJS } = createRequire(`${CONFLUENT_FOLDER}/`)('@confluentinc/kafka-javascript');
   return new KafkaJS.Kafka({
     'bootstrap.servers': broker,
@@ -17,5 +17,13 @@ export function testConfluent(broker: string): ConfluentLike {
     log_level: 0,
     'reconnect.backoff.ms': 50,
     'reconnect.backoff.max.ms': 1_000,
+    ...(user === undefined
+      ? {}
+      : {
+          'security.protocol': 'sasl_plaintext',
+          'sasl.mechanisms': 'PLAIN',
+          'sasl.username': user.name,
+          'sasl.password': user.password,
+        }),
   });
 }

@@ -10,6 +10,8 @@ export interface ClientSettings {
   readonly heartbeatMs?: number;
   /** How old the client lets its knowledge of topics and partitions become. */
   readonly metadataMaxAgeMs?: number;
+  /** By SASL PLAIN, without TLS. */
+  readonly user?: { readonly name: string; readonly password: string };
 }
 
 /** One of the clients that people have, as the tests use it: quick to reconnect and quiet. */
@@ -31,8 +33,8 @@ const shared = () => process.env.NEVERTWICE_TEST_KAFKA!;
 export const CLIENTS: readonly TestClient[] = [
   {
     name: 'kafkajs',
-    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs } = {}) =>
-      kafkajs(testKafka('test', at), {
+    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs, user } = {}) =>
+      kafkajs(testKafka('test', at, user), {
         consumer: defined({
           sessionTimeout: sessionTimeoutMs,
           heartbeatInterval: heartbeatMs,
@@ -44,11 +46,14 @@ export const CLIENTS: readonly TestClient[] = [
     name: 'platformatic',
     fetchesByTopicId: true,
     holdsRebalances: true,
-    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs } = {}) =>
+    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs, user } = {}) =>
       platformatic(platformaticKafka, {
         clientId: 'test',
         bootstrapBrokers: [at],
         retryDelay: 100,
+        ...(user === undefined
+          ? {}
+          : { sasl: { mechanism: 'PLAIN' as const, username: user.name, password: user.password } }),
         ...defined({
           sessionTimeout: sessionTimeoutMs,
           heartbeatInterval: heartbeatMs,
@@ -60,8 +65,8 @@ export const CLIENTS: readonly TestClient[] = [
     name: 'confluent',
     missing: confluentMissing(),
     holdsRebalances: true,
-    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs } = {}) =>
-      confluent(testConfluent(at), {
+    make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs, user } = {}) =>
+      confluent(testConfluent(at, user), {
         consumer: defined({
           'session.timeout.ms': sessionTimeoutMs,
           'heartbeat.interval.ms': heartbeatMs,

@@ -14,6 +14,8 @@ import { kafkaState } from './kafka-wire.ts';
 export interface KafkaServer {
   /** `host:port`, the same over restarts. */
   readonly brokers: string;
+  /** `host:port` where only the users of `KafkaOptions.users` get in, by SASL PLAIN. */
+  readonly guarded: string | undefined;
   /** Starts the server again after `shutdown` or `kill`; resolves when every partition has its leader. */
   start(): Promise<void>;
   /** Ends the server as a planned restart would. */
@@ -29,6 +31,8 @@ export interface KafkaOptions {
   readonly port?: number;
   /** More lines of `server.properties`, or others than ours. */
   readonly settings?: Readonly<Record<string, string | number | boolean>>;
+  /** Passwords by name. Opens another listener for them; they may do what they are granted, and nothing else. */
+  readonly users?: Readonly<Record<string, string>>;
 }
 
 const START_WITHIN_MS = 60_000;
@@ -42,8 +46,11 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
   guard().folder(folder);
   const port = options.port ?? (await freePort());
   const brokers = `127.0.0.1:${port}`;
+  const controller = `127.0.0.1:${await freePort(port)}`;
+  const guarded = options.users === undefined ? undefined : `127.0.0.1:${await freePort(port)}`;
   const settings = {
-    ...defaults(brokers, `127.0.0.1:${await freePort(port)}`, join(folder, 'data')),
+    ...defaults(brokers, controller, join(folder, 'data')),
+    ...(guarded === undefined ? {} : guardedBy(options.users!, { brokers, controller, guarded })),
     ...options.settings,
   };
   const file = join(folder, 'server.properties');
@@ -87,7 +94,24 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
     await stop();
     throw error;
   }
-  return { brokers, start, shutdown: () => end('SIGTERM'), kill: () => end('SIGKILL'), stop };
+  return { brokers, guarded, start, shutdown: () => end('SIGTERM'), kill: () => end('SIGKILL'), stop };
+}
+
+/** A listener beside the open one, and rights that count. Whoever comes by the open one may do everything. */
+function guardedBy(
+  users: Readonly<Record<string, string>>,
+  at: { readonly brokers: string; readonly controller: string; readonly guarded: string },
+) {
+  const known = Object.entries(users).map(([name, password]) => `user_${name}="${password}"`);
+  return {
+    listeners: `BROKER://${at.brokers},CONTROLLER://${at.controller},GUARDED://${at.guarded}`,
+    'advertised.listeners': `BROKER://${at.brokers},GUARDED://${at.guarded}`,
+    'listener.security.protocol.map': 'BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT',
+    'sasl.enabled.mechanisms': 'PLAIN',
+    'listener.name.guarded.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required ${known.join(' ')};`,
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    'super.users': 'User:ANONYMOUS',
+  };
 }
 
 function defaults(broker: string, controller: string, data: string) {
