@@ -47,6 +47,17 @@ describe.each([{ pipeline: true }, { pipeline: false }])(
       expect(await settings(pool)).toEqual(['0', '0', '0']);
     });
 
+    test('the same without a claim, as a consumer by position has it: a process that vanished must not keep its rows', async () => {
+      const pool = one();
+      const inbox = await postgresStore(pool).open({ name: 'unclaimed', signature: 's' });
+      let inside: readonly string[] = [];
+      await inbox.transaction([], { budgetMs: 20_000, overlap: false }, async ({ tx }) => {
+        inside = await settings(tx);
+      });
+      expect(inside).toEqual(['0', '30s', '0']);
+      expect(await settings(pool)).toEqual(['0', '0', '0']);
+    });
+
     test('what the session has set itself counts, in the handler and afterwards', async () => {
       const pool = one({
         options: '-c lock_timeout=7000 -c idle_in_transaction_session_timeout=90000 -c statement_timeout=60000',

@@ -20,6 +20,8 @@ export interface Statements {
     fingerprints: readonly (string | undefined)[],
     bounds: Bounds,
   ): Statement;
+  /** What stands in the place of a claim where nothing is claimed: the idle limit alone. */
+  unclaimed(idleMs: number): Statement;
   lookup(consumer: number, keys: readonly string[]): Statement;
   unclaim(consumer: number, keys: readonly string[]): Statement;
   blockedKeys(consumer: number, keys: readonly string[]): Statement;
@@ -57,6 +59,9 @@ a AS (
   RETURNING key),
 r AS MATERIALIZED (SELECT string_agg(encode(key, 'hex'), ',') AS fresh, count(*) AS n FROM a)
 SELECT r.fresh, CASE WHEN r.n >= 0 THEN set_config('lock_timeout', (SELECT mine FROM g), true) END AS restored FROM r`);
+
+  const unclaimed = named(`SELECT CASE WHEN current_setting('idle_in_transaction_session_timeout') IN ('0', '0ms')
+            THEN set_config('idle_in_transaction_session_timeout', $1, true) END`);
 
   const lookup =
     named(`SELECT encode(key, 'hex') AS key, encode(fp, 'hex') AS fp, (extract(epoch FROM at) * 1000)::bigint::text AS at
@@ -106,6 +111,7 @@ SELECT 1 / count(*) FROM u`);
       ...claim,
       values: [consumer, keys.join(','), joined(fingerprints), String(bounds.lockMs), String(bounds.idleMs)],
     }),
+    unclaimed: idleMs => ({ ...unclaimed, values: [String(idleMs)] }),
     lookup: (consumer, keys) => ({ ...lookup, values: [consumer, keys.join(',')] }),
     unclaim: (consumer, keys) => ({ ...unclaim, values: [consumer, keys.join(',')] }),
     blockedKeys: (consumer, keys) => ({ ...blocked, values: [consumer, keys.map(utf8Hex).join(',')] }),

@@ -78,8 +78,10 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     options: TransactionOptions,
     work: (unit: Unit<Tx>) => Promise<R>,
   ): Promise<R> {
-    const first = claims.length === 0 ? undefined : this.#claim(consumer, claims, options.budgetMs);
-    let claiming = first !== undefined;
+    let claiming = claims.length > 0;
+    const first = claiming
+      ? this.#claim(consumer, claims, options.budgetMs)
+      : this.#statements.unclaimed(options.budgetMs + this.#settings.idleMarginMs);
     try {
       return await this.#driver.transaction({ overlap: options.overlap, first }, (open, rows) => {
         claiming = false;
