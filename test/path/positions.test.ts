@@ -216,6 +216,22 @@ describe.each(backends)('$name', ({ create }) => {
       expect(await w.balance()).toBe(150);
     });
 
+    test('a log that lost its end, and with it what was handled', async () => {
+      log.append(...five(10));
+      await (await startUntil({}, 10)).stop();
+      log.truncate(7);
+      const question = await asked('NT_LOG_CHANGED');
+      const { stop } = start();
+      await question();
+      expect((await row())?.position).toBe(10n);
+      await w.another().lanes.order('pay', 'log/0', 'latest');
+      await at(7);
+      log.append(...five(1));
+      await at(8);
+      await stop();
+      expect(await w.balance()).toBe(55);
+    });
+
     test('records that are gone before they were read; a mark that nobody could read costs no question', async () => {
       log.append(...five(10));
       await (await startUntil({}, 10)).stop();
@@ -251,6 +267,27 @@ describe.each(backends)('$name', ({ create }) => {
     expect(await w.balance()).toBe(55);
   });
 
+  test('types are not regrouped by position: what a full transaction leaves out is its end, and nothing else', async () => {
+    log.append(...Array.from({ length: 24 }, (_, i) => ({ body: i, type: i % 2 === 0 ? 'a' : 'b', key: `k${i}` })));
+    const done: number[] = [];
+    const slowly = async (message: { body: unknown }, context: { sql: any }) => {
+      // A transaction is full after twice its budget.
+      await new Promise(resolve => setTimeout(resolve, 3));
+      await credit(context, 5);
+      done.push(message.body as number);
+    };
+    const { stop } = start({
+      maxBatch: 24,
+      batchBudgetMs: 2,
+      handle: undefined,
+      handlers: { a: { handle: slowly }, b: { handle: slowly } },
+    } as never);
+    await at(24);
+    expect(await stop()).toMatchObject({ processed: 24, failed: 0 });
+    expect(done).toEqual(Array.from({ length: 24 }, (_, i) => i));
+    expect(await w.balance()).toBe(120);
+  });
+
   test.each(
     [11, 12, 13, 14, 15, 16].flatMap(seed => (['position', 'both'] as const).map(dedupe => ({ seed, dedupe }))),
   )(
@@ -263,6 +300,7 @@ describe.each(backends)('$name', ({ create }) => {
         id: random() < 0.2 && i > 0 ? `m${i - 1 - Math.floor(random() * Math.min(i, 5))}` : `m${i}`,
         body: i,
         type: random() < 0.3 ? 'b' : 'a',
+        ...(random() < 0.5 ? {} : { key: `k${i % 7}` }),
       }));
       await w.sql`CREATE TABLE ledger (n integer NOT NULL, at integer NOT NULL)`;
       let sequence = 0;

@@ -4,12 +4,14 @@ import type { LogState } from '../../src/ports/log.ts';
 
 /** A log of one partition in this process, whose consumers keep their positions in their store. */
 export interface TestLog {
-  append(...records: readonly { id?: string; body: unknown; type?: string }[]): void;
+  append(...records: readonly { id?: string; body: unknown; type?: string; key?: string }[]): void;
   source(): Source;
   /** Takes the partition from whoever has it and gives it out anew, as at a rebalance. */
   rebalance(): void;
   /** Another log under the same name. */
   replace(): void;
+  /** The log loses its end, as after a leader that was not in sync. */
+  truncate(end: number): void;
   /** What stands in the way of a read. */
   retained(earliest: bigint): void;
   /** Sets the group's offset from outside. */
@@ -22,7 +24,7 @@ export interface TestLog {
 }
 
 export function testLog(): TestLog {
-  let records: { id?: string; body: unknown; type?: string }[] = [];
+  let records: { id?: string; body: unknown; type?: string; key?: string }[] = [];
   let topicId = 1;
   let earliest = 0n;
   let committed: LogState['committed'];
@@ -107,6 +109,9 @@ export function testLog(): TestLog {
       earliest = 0n;
       committed = undefined;
     },
+    truncate(end) {
+      records.length = end;
+    },
     retained(offset) {
       earliest = offset;
     },
@@ -138,13 +143,16 @@ export function testLog(): TestLog {
   };
 }
 
-function deliveryOf({ id, body, type }: { id?: string; body: unknown; type?: string }, offset: bigint): Delivery {
+function deliveryOf(
+  { id, body, type, key }: { id?: string; body: unknown; type?: string; key?: string },
+  offset: bigint,
+): Delivery {
   return {
     lane: 'log/0',
     position: `log/0/${offset}`,
     attempt: 1,
     headers: headersFrom(id === undefined ? undefined : { 'message-id': id }),
-    key: undefined,
+    key,
     type,
     time: new Date(1_700_000_000_000),
     value: JSON.stringify(body),
