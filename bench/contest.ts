@@ -42,6 +42,13 @@ export interface Result {
   readonly target: Target | undefined;
   /** Processor time of this process per event, in microseconds; median over the rounds. Hardly moves on a busy machine. */
   readonly cpuUs?: number;
+  /** What else was measured in the same runs, by the head of its column: such rows are printed as a table of their own. */
+  readonly more?: Readonly<Record<string, Measure>>;
+}
+
+export interface Measure {
+  readonly value: number;
+  readonly unit: string;
 }
 
 /** `ratio` at least, or `value` at most. */
@@ -87,13 +94,29 @@ async function timed(contestant: Contestant): Promise<Timing> {
   collectGarbage();
   const start = performance.now();
   const cpu = process.cpuUsage();
-  await run();
+  await withinLimit(contestant.id, run());
   const { user, system } = process.cpuUsage(cpu);
   const ms = performance.now() - start;
   await contestant.check().catch(error => {
     throw new Error(`${contestant.id} came out wrong: ${(error as Error).message}`, { cause: error });
   });
   return { rate: (contestant.events / ms) * 1_000, cpuUs: (user + system) / contestant.events };
+}
+
+/** Far more than any run takes: without a limit, a contestant that stalls would be waited for all night. */
+const RUN_WITHIN_MS = 120_000;
+
+async function withinLimit(id: string, run: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new Error(`${id} did not end within ${RUN_WITHIN_MS / 1_000} s`)),
+    RUN_WITHIN_MS,
+  );
+  try {
+    await Promise.race([run, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 setFlagsFromString('--expose-gc');

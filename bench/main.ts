@@ -8,12 +8,12 @@ const HELP = `Measures this library against hand-written loops and the naive con
   npm run bench -- [suite …] [options]
 
 Suites (default: all)
-${suites.map(suite => `  ${suite.name.padEnd(10)} ${suite.about}`).join('\n')}
+${suites.map(suite => `  ${suite.name.padEnd(12)} ${suite.about}`).join('\n')}
 
 Options
-  --quick        few and short rounds: under 50 seconds, rougher ratios
+  --quick        few and short rounds: about a minute, rougher ratios
   --only id,…    only these rows; sql.pg.batch takes every row that starts with it
-  --json         an array of { id, value, unit, against, ratio, spread } on the standard output
+  --json         an array of { id, value, unit, against, ratio, spread, more? } on the standard output
   --help         this text
 
 Exits with 0 when all effects came out right, whatever the speed; with 1 when one did not; with 2 for wrong arguments.

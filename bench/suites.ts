@@ -1,10 +1,11 @@
 import type { Result } from './contest.ts';
+import { kafkaScaleSuite } from './kafka/scale-suite.ts';
 import { kafkaSuite } from './kafka/suite.ts';
 import { packageSuite } from './package.ts';
 import { sqlSuite } from './sql/suite.ts';
 
 export interface BenchOptions {
-  /** Few and short rounds: all suites together within 50 seconds. The ratios are rougher. */
+  /** Few and short rounds: all suites together in about a minute. The ratios are rougher. */
   readonly quick: boolean;
   /** True for the rows that are wanted. */
   readonly wants: (id: string) => boolean;
@@ -23,4 +24,4 @@ export interface Suite {
   run(options: BenchOptions): Promise<readonly Result[]>;
 }
 
-export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, packageSuite];
+export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, packageSuite];

@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { type Contestant, contest, resultsFor } from '../bench/contest.ts';
-import { jsonOf } from '../bench/report.ts';
+import { balancesAfter, topicLoad } from '../bench/kafka/load.ts';
+import { jsonOf, tableOf } from '../bench/report.ts';
 import { assertBalances, loadOf } from '../bench/sql/load.ts';
 import { suites } from '../bench/suites.ts';
 
@@ -75,6 +76,42 @@ test('a load has one copy in ten, near and far ones, and knows both sums', () =>
   expect(sum(everyCopy)).toBeGreaterThan(sum(once));
   const first = new Set(ids[0]);
   expect(ids[1]!.filter(id => first.has(id))).toEqual([]);
+});
+
+test('the records of a topic come to the sums that they are checked against, with copies and without', () => {
+  for (const copies of [true, false]) {
+    const { sent, events, messages, once } = topicLoad(2_345, 4, { copies });
+    const records = [...sent()];
+    expect(records).toHaveLength(events);
+    const different = new Map(records.map(record => [record.headers['message-id'], record]));
+    expect(different.size).toBe(messages);
+    expect(messages === events).toBe(!copies);
+    const sums = new Array<number>(1_000).fill(0);
+    for (const { value, partition } of different.values()) {
+      const { wallet, amount } = JSON.parse(value) as { wallet: number; amount: number };
+      expect(partition).toBe(wallet % 4);
+      sums[wallet]! += amount;
+    }
+    expect(once).toEqual(sums);
+    expect(balancesAfter(messages)).toEqual(sums);
+  }
+});
+
+test('a row with more than one number stands in a table of its own and keeps them in the JSON', () => {
+  const common = { what: '', unit: 'events/s', against: null, ratio: null, spread: 0, target: undefined };
+  const more = { 'peak memory': { value: 120.4, unit: 'MB' } };
+  const results = [
+    { ...common, id: 'plain', value: 10 },
+    { ...common, id: 'scale', value: 20, more },
+  ];
+  const [compared, several] = tableOf(results).split('\n\n');
+  expect(compared).toContain('plain');
+  expect(compared).not.toContain('scale');
+  expect(several).toMatch(/peak memory\n.*\nscale +20 events\/s +0 % +120 MB$/);
+  expect(jsonOf(results).map(element => element.more)).toEqual([
+    undefined,
+    { 'peak memory': { value: 120, unit: 'MB' } },
+  ]);
 });
 
 test('rivals are compared round by round, so that a slow round of the machine does not count', () => {

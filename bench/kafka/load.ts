@@ -1,9 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-
-export interface KafkaPayment {
-  readonly wallet: number;
-  readonly amount: number;
-}
+import { WALLETS } from '../sql/load.ts';
 
 export interface Sent {
   readonly key: string;
@@ -16,43 +12,67 @@ export interface Sent {
 export interface TopicLoad {
   readonly topic: string;
   readonly partitions: number;
-  readonly sent: readonly Sent[];
   /** Records, copies included. */
   readonly events: number;
   /** Different messages among them. */
   readonly messages: number;
   /** By wallet. */
   readonly once: readonly number[];
+  /** Made while they are sent: kept, they would be garbage to look through in every run that is timed. */
+  sent(): Iterable<Sent>;
 }
 
-const WALLETS = 1_000;
-const made = new Map<string, TopicLoad>();
+const COPY_EVERY = 10;
+const padding = randomBytes(450).toString('hex');
 
-/** Records of 1 kB for 1,000 wallets by key, every tenth of them sent again at an offset of its own. */
-export function topicLoad(events: number, partitions: number): TopicLoad {
-  const topic = `payments-${events}-${partitions}`;
-  const known = made.get(topic);
-  if (known !== undefined) return known;
-  const once = new Array<number>(WALLETS).fill(0);
-  const padding = randomBytes(450).toString('hex');
-  const sent: Sent[] = [];
-  let messages = 0;
-  for (let i = 0; i < events; i++) {
-    // Of the same wallet, so that the copy is in the same partition.
-    const copied = i % 10 === 9 ? sent[i - 5] : undefined;
-    sent.push(copied ?? paymentTo(messages++ % WALLETS));
-  }
-  function paymentTo(wallet: number): Sent {
-    const amount = 1 + (wallet % 97);
-    once[wallet]! += amount;
-    return {
-      key: `wallet-${wallet}`,
-      partition: wallet % partitions,
-      value: JSON.stringify({ wallet, amount, padding }),
-      headers: { 'message-id': randomUUID() },
-    };
-  }
-  const load = { topic, partitions, sent, events, messages, once };
-  made.set(topic, load);
-  return load;
+/**
+ * Records of 1 kB for 1,000 wallets by key; with `copies`, every tenth of them sent again at an offset of its own. For
+ * those who count every record, as a loop without deduplication does, a topic without.
+ */
+export function topicLoad(events: number, partitions: number, { copies = true } = {}): TopicLoad {
+  const messages = copies ? events - Math.floor(events / COPY_EVERY) : events;
+  return {
+    topic: `payments-${events}-${partitions}${copies ? '' : '-unique'}`,
+    partitions,
+    events,
+    messages,
+    once: balancesAfter(messages),
+    *sent() {
+      let next = 0;
+      let copied: Sent | undefined;
+      for (let i = 0; i < events; i++) {
+        const at = i % COPY_EVERY;
+        if (copies && at === COPY_EVERY - 1) {
+          yield copied!;
+          continue;
+        }
+        const sent = payment(next++, partitions);
+        if (at === 4) copied = sent;
+        yield sent;
+      }
+    },
+  };
+}
+
+/** The n-th message, counted from 0. A wallet's are all in one partition, and so is the copy of one. */
+export function payment(n: number, partitions: number): Sent {
+  const wallet = n % WALLETS;
+  return {
+    key: `wallet-${wallet}`,
+    partition: wallet % partitions,
+    value: JSON.stringify({ wallet, amount: amountFor(wallet), padding }),
+    headers: { 'message-id': randomUUID() },
+  };
+}
+
+/** What the wallets hold after the first so many messages, each counted once. */
+export function balancesAfter(messages: number): readonly number[] {
+  return Array.from({ length: WALLETS }, (_, wallet) => {
+    const payments = Math.floor(messages / WALLETS) + (wallet < messages % WALLETS ? 1 : 0);
+    return payments * amountFor(wallet);
+  });
+}
+
+function amountFor(wallet: number): number {
+  return 1 + (wallet % 97);
 }

@@ -53,6 +53,27 @@ describe('the batch size follows the handler', () => {
     expect(recovery.at(-1)).toBe(500);
   });
 
+  test.each([200, 260, 300, 2_000])(
+    'a commit that takes %i ms however little it commits leaves batches large',
+    fixed => {
+      const size = new BatchSize({ max: 500, budgetMs: 250 });
+      const sizes: number[] = [];
+      for (let i = 0; i < 40; i++) {
+        size.measured(size.next, fixed + size.next * 0.02);
+        sizes.push(size.next);
+      }
+      expect(sizes.slice(-5)).toEqual([500, 500, 500, 500, 500]);
+    },
+  );
+
+  test('a slow commit does not hide a handler that turned slow', () => {
+    const size = new BatchSize({ max: 500, budgetMs: 250 });
+    for (let i = 0; i < 30; i++) size.measured(size.next, 300 + size.next * 0.02);
+    expect(size.next).toBe(500);
+    for (let i = 0; i < 6; i++) size.measured(size.next, 300 + size.next * 100);
+    expect(size.next).toBeLessThanOrEqual(5);
+  });
+
   test('a batch that was not full does not make the next one larger', () => {
     const size = new BatchSize({ max: 500, budgetMs: 250 });
     size.measured(3, 0.1);

@@ -6,12 +6,13 @@ import { assertBalances, type Load, WALLETS } from '../load.ts';
 
 /** A database of this bench alone, and everything that is connected to it. */
 export class PostgresPlace {
-  readonly #url: string;
+  /** For other processes. */
+  readonly url: string;
   readonly #closers: (() => Promise<void>)[];
   readonly admin: Client;
 
   private constructor(url: string, admin: Client, closers: (() => Promise<void>)[]) {
-    this.#url = url;
+    this.url = url;
     this.admin = admin;
     this.#closers = closers;
   }
@@ -34,7 +35,7 @@ export class PostgresPlace {
   }
 
   async client(config: ClientConfig = {}): Promise<Client> {
-    const client = new Client({ connectionString: this.#url, ...config });
+    const client = new Client({ connectionString: this.url, ...config });
     await client.connect();
     this.#closers.push(() => client.end());
     return client;
@@ -42,7 +43,7 @@ export class PostgresPlace {
 
   pool(config: PoolConfig): Pool {
     // Never closes an idle connection: a contestant must not pay for connecting because the others took their time.
-    const pool = new Pool({ connectionString: this.#url, idleTimeoutMillis: 0, ...config });
+    const pool = new Pool({ connectionString: this.url, idleTimeoutMillis: 0, ...config });
     this.#closers.push(() => pool.end());
     return pool;
   }
@@ -110,13 +111,7 @@ export function walletContestant(place: PostgresPlace, job: WalletJob): Contesta
   const schema = job.id.replaceAll(/\W/g, '_');
   let opened: Promise<PrepareRun> | undefined;
   const open = async () => {
-    await place.admin.query(`create schema ${schema};
-create table ${schema}.wallet (id int primary key, balance bigint not null);
-create table ${schema}.processed (
-  consumer text not null,
-  message_id uuid not null,
-  processed_at timestamptz not null default now(),
-  primary key (consumer, message_id))`);
+    await createWallets(place, schema);
     return job.open(schema);
   };
   return {
@@ -125,22 +120,42 @@ create table ${schema}.processed (
     async prepare() {
       opened ??= open();
       const prepareRun = await opened;
-      await empty(place, schema);
+      await emptyWallets(place, schema);
       return prepareRun();
     },
-    async check() {
-      const { rows } = await place.admin.query(`select id, balance::float8 as balance from ${schema}.wallet`);
-      assertBalances(rows, job.expected ?? job.load.once);
-    },
+    check: () => checkWallets(place, schema, job.expected ?? job.load.once),
   };
 }
 
-async function empty(place: PostgresPlace, schema: string): Promise<void> {
-  const { rows } = await place.admin.query("select 1 from pg_tables where schemaname = $1 and tablename = 'inbox'", [
-    schema,
-  ]);
-  const inbox = rows.length === 0 ? '' : `, ${schema}.inbox`;
-  await place.admin.query(`truncate ${schema}.wallet, ${schema}.processed${inbox};
+/** A schema with the tables `wallet`, and `processed` for those who deduplicate by hand. */
+export async function createWallets({ admin }: PostgresPlace, schema: string): Promise<void> {
+  await admin.query(`create schema ${schema};
+create table ${schema}.wallet (id int primary key, balance bigint not null);
+create table ${schema}.processed (
+  consumer text not null,
+  message_id uuid not null,
+  processed_at timestamptz not null default now(),
+  primary key (consumer, message_id))`);
+}
+
+/** Wallets of nothing, and nothing remembered: no ids, and no lane whose position would have it begin at its end. */
+export async function emptyWallets({ admin }: PostgresPlace, schema: string): Promise<void> {
+  const { rows } = await admin.query(
+    "select tablename from pg_tables where schemaname = $1 and tablename in ('wallet', 'processed', 'inbox', 'lanes')",
+    [schema],
+  );
+  const tables = (rows as { tablename: string }[]).map(({ tablename }) => `${schema}.${tablename}`);
+  await admin.query(`truncate ${tables.join(', ')};
 insert into ${schema}.wallet select id, 0 from generate_series(0, ${WALLETS - 1}) as id;
 analyze ${schema}.wallet`);
+}
+
+/** Rejects unless these are the balances of all wallets. */
+export async function checkWallets(
+  { admin }: PostgresPlace,
+  schema: string,
+  expected: readonly number[],
+): Promise<void> {
+  const { rows } = await admin.query(`select id, balance::float8 as balance from ${schema}.wallet`);
+  assertBalances(rows, expected);
 }

@@ -31,6 +31,14 @@ export {
   type PlatformaticProducerLike,
   platformatic,
 } from './clients/platformatic.ts';
+export {
+  type FailureKind as ProducerFailureKind,
+  type ProducedRecord,
+  ProducerFailure,
+  type ProducerOptions as KafkaProducerOptions,
+  type Transaction as KafkaTransaction,
+  type TransactionalProducer,
+} from './producer.ts';
 export { kafkaTransform } from './transform/kafka-transform.ts';
 export type {
   KafkaTransform,

@@ -10,6 +10,7 @@ import type {
   PartitionState,
   TopicPartition,
 } from '../client.ts';
+import { type RawMessage, withoutAborted } from './kafkajs/aborted.ts';
 import { type KafkaJsProducerLike, KafkaJsTransactions, producerConfig } from './kafkajs/producer.ts';
 
 export type { KafkaJsProducerLike } from './kafkajs/producer.ts';
@@ -65,6 +66,7 @@ interface KafkaJsBatch {
   readonly highWatermark: string;
   readonly fetchedOffset?: string | number;
   readonly messages: readonly KafkaJsMessage[];
+  readonly rawMessages?: readonly RawMessage[];
   firstOffset(): string | null;
   lastOffset(): string;
 }
@@ -75,7 +77,7 @@ interface KafkaJsMessage {
   readonly timestamp: string;
   readonly offset: string;
   readonly headers?: Readonly<Record<string, unknown>>;
-  readonly batchContext?: { readonly partitionLeaderEpoch?: number };
+  readonly batchContext?: RawMessage['batchContext'] & { readonly partitionLeaderEpoch?: number };
 }
 
 export interface KafkaJsOptions {
@@ -205,7 +207,7 @@ class KafkaJsMember implements Member {
       topic,
       partition,
       from: BigInt(from),
-      records: messages.map(recordOf),
+      records: withoutAborted(messages, batch.rawMessages).map(recordOf),
       next: BigInt(batch.lastOffset()) + 1n,
       end: BigInt(highWatermark),
     });

@@ -51,9 +51,10 @@ function settings(own: Readonly<Record<string, unknown>>, transactionalId: strin
 }
 
 export class PlatformaticTransactions implements TransactionalProducer {
-  readonly #producer: PlatformaticProducerLike;
+  readonly #make: () => PlatformaticProducerLike;
   readonly #options: ProducerOptions;
   readonly #member: PlatformaticMember;
+  #producer: PlatformaticProducerLike;
   #next: PlatformaticTransactionLike | undefined;
 
   constructor(
@@ -62,7 +63,8 @@ export class PlatformaticTransactions implements TransactionalProducer {
     options: ProducerOptions,
     member: PlatformaticMember,
   ) {
-    this.#producer = new kafka.Producer(settings(own, options.transactionalId));
+    this.#make = () => new kafka.Producer(settings(own, options.transactionalId));
+    this.#producer = this.#make();
     this.#options = options;
     this.#member = member;
   }
@@ -90,6 +92,7 @@ export class PlatformaticTransactions implements TransactionalProducer {
     } catch (error) {
       const failure = failureOf(error);
       await transaction.abort().catch(failure.kind === 'unwritable' ? rethrow : () => undefined);
+      if (failure.kind === 'unwritable') await this.#replace();
       throw failure;
     }
     try {
@@ -107,6 +110,13 @@ export class PlatformaticTransactions implements TransactionalProducer {
       throw failureOf(error);
     }
     await transaction.commit().catch(rethrow);
+  }
+
+  /** It has numbered the records that were not taken, and the broker would miss these numbers. */
+  async #replace(): Promise<void> {
+    await this.close();
+    this.#producer = this.#make();
+    await this.open();
   }
 
   /** It writes a record for a partition that does not exist to another one. */
