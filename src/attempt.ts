@@ -112,6 +112,7 @@ export async function handleClaimed(
 }
 
 const FRESH: Answer = { answer: 'fresh' };
+const PROCESSED = { verdict: 'processed', result: undefined } as const;
 const BEHIND = { kind: 'behind', reason: 'waits behind a dead letter of the same key' } as const;
 
 /**
@@ -191,7 +192,8 @@ export function recordVerdicts(
       entry.verdict = { verdict: 'dead-lettered', ...BEHIND };
     } else if (answer.answer === 'fresh') {
       path.counts.processed++;
-      entry.verdict = { verdict: 'processed', result: done.results.get(entry) };
+      const result = done.results.get(entry);
+      entry.verdict = result === undefined ? PROCESSED : { verdict: 'processed', result };
     } else if (answer.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
       conflicts.push({ entry, answer });
     } else {

@@ -1,3 +1,4 @@
+import { ascii } from './core/bytes.ts';
 import { quotesBody } from './core/quoting.ts';
 import { describeError, NevertwiceError } from './errors.ts';
 import type { Delivery } from './ports/delivery.ts';
@@ -71,39 +72,50 @@ export function trusted<B>(): Schema<B> {
 const strict = new TextDecoder('utf-8', { fatal: true });
 
 /** JSON text or UTF-8 bytes to a value. */
-export const decodeJson: Decode = value => JSON.parse(typeof value === 'string' ? value : strict.decode(value));
+export const decodeJson: Decode = value =>
+  JSON.parse(typeof value === 'string' ? value : (ascii(value) ?? strict.decode(value)));
 
 /** The body as a value, decoded at the first use and then kept, the failure too. */
 export class LazyBody {
-  readonly #delivery: Delivery;
+  readonly delivery: Delivery;
   readonly #decode: Decode;
-  #done: { value: unknown } | { error: unknown } | undefined;
+  #done = false;
+  #body: unknown;
+  #error: NevertwiceError | undefined;
 
   constructor(delivery: Delivery, decode: Decode) {
-    this.#delivery = delivery;
+    this.delivery = delivery;
     this.#decode = decode;
-    if (delivery.body !== undefined) this.#done = { value: delivery.body.value };
   }
 
   /** Throws NT_BAD_MESSAGE without any of the body's content. */
-  get value(): unknown {
-    this.#done ??= this.#run();
-    if ('error' in this.#done) throw this.#done.error;
-    return this.#done.value;
+  get body(): unknown {
+    if (!this.#done) this.#run();
+    if (this.#error !== undefined) throw this.#error;
+    return this.#body;
   }
 
-  #run(): { value: unknown } | { error: unknown } {
-    const { value } = this.#delivery;
-    if (value === undefined) return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the message has no body') };
+  #run(): void {
+    this.#done = true;
+    const { body, value } = this.delivery;
+    if (body !== undefined) this.#body = body.value;
+    else if (value === undefined) this.#error = new NevertwiceError('NT_BAD_MESSAGE', 'the message has no body');
+    else this.#decoded(value);
+  }
+
+  #decoded(value: Uint8Array | string): void {
     try {
-      const body = this.#decode(value, this.#delivery);
-      if (!(body instanceof Promise)) return { value: body };
+      const body = this.#decode(value, this.delivery);
+      if (!(body instanceof Promise)) {
+        this.#body = body;
+        return;
+      }
       // Its rejection is answered here, or a message would end the process.
       body.catch(() => undefined);
-      return { error: new NevertwiceError('NT_BAD_MESSAGE', 'decode returned a promise; it must be synchronous') };
+      this.#error = new NevertwiceError('NT_BAD_MESSAGE', 'decode returned a promise; it must be synchronous');
     } catch (cause) {
       // A parser's own message quotes the text it could not read, so it stays behind as the cause.
-      return { error: new NevertwiceError('NT_BAD_MESSAGE', 'the body cannot be decoded', { cause }) };
+      this.#error = new NevertwiceError('NT_BAD_MESSAGE', 'the body cannot be decoded', { cause });
     }
   }
 }

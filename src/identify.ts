@@ -1,12 +1,11 @@
 import type { Entry, Refusal } from './entry.ts';
 import { describeError, NevertwiceError } from './errors.ts';
-import { LazyBody, unusable, validate } from './handlers.ts';
-import { encodeKey } from './identity/encoding.ts';
+import { LazyBody, type Route, unusable, validate } from './handlers.ts';
+import { type EncodedKey, encodeKey } from './identity/encoding.ts';
 import { fingerprintOf } from './identity/fingerprint.ts';
 import { checkedId, type RawMessage } from './identity/identity.ts';
 import type { Path } from './path.ts';
 import type { Delivery, Message } from './ports/delivery.ts';
-import type { Claim } from './ports/store.ts';
 
 /**
  * Deliveries to entries: the id, its key, the decoded and validated body, the fingerprint, the route. Does no I/O. What
@@ -22,45 +21,54 @@ export async function identify(path: Path, deliveries: readonly Delivery[]): Pro
 }
 
 function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
-  if (delivery.fault !== undefined)
-    return entryFrom(delivery, { refusal: { kind: 'unreadable', reason: delivery.fault } });
+  if (delivery.fault !== undefined) return refused(delivery, { kind: 'unreadable', reason: delivery.fault });
   const route = path.router(delivery.type);
-  const lazy = new LazyBody(delivery, route?.decode ?? path.decode);
+  const raw = new Raw(delivery, route?.decode ?? path.decode);
   let id: string;
   try {
-    id = checkedId(path.identity, new Raw(delivery, lazy), path.normalise);
+    id = checkedId(path.identity, raw, path.normalise);
   } catch (error) {
-    return entryFrom(delivery, { refusal: { kind: 'bad-id', reason: describeError(error) } });
+    return refused(delivery, { kind: 'bad-id', reason: describeError(error) });
   }
-  const { key, hex } = encodeKey(id);
-  const refuse = (refusal: Refusal) =>
-    entryFrom(delivery, { id, claim: { key, hex, fingerprint: undefined }, refusal });
-
+  const claim = encodeKey(id);
   if (route === undefined) {
     const type =
       delivery.type === undefined ? 'without a type' : `of type ${JSON.stringify(delivery.type.slice(0, 100))}`;
-    return refuse({ kind: 'unknown-type', reason: `no handler for messages ${type}` });
+    return refused(delivery, { kind: 'unknown-type', reason: `no handler for messages ${type}` }, id, claim);
   }
   let body: unknown;
   try {
-    body = lazy.value;
+    body = raw.body;
   } catch (error) {
-    return refuse({ kind: 'bad-message', reason: describeError(error) });
+    return refused(delivery, { kind: 'bad-message', reason: describeError(error) }, id, claim);
   }
-  const finish = (valid: unknown): Entry => {
-    const message = messageFrom(delivery, id, valid);
-    let fingerprint: string | undefined;
-    try {
-      fingerprint = fingerprintFor(path, message, body);
-    } catch (error) {
-      return refuse({ kind: 'bad-message', reason: describeError(error) });
-    }
-    return entryFrom(delivery, { id, claim: { key, hex, fingerprint }, route, message });
-  };
-  if (route.body === undefined) return finish(body);
-  return validate(route.body, body).then(finish, error =>
-    refuse({ kind: 'bad-message', reason: describeError(error) }),
+  if (route.body === undefined) return ready(path, delivery, route, id, claim, body, body);
+  return validate(route.body, body).then(
+    valid => ready(path, delivery, route, id, claim, body, valid),
+    error => refused(delivery, { kind: 'bad-message', reason: describeError(error) }, id, claim),
   );
+}
+
+function ready(
+  path: Path,
+  delivery: Delivery,
+  route: Route,
+  id: string,
+  claim: EncodedKey,
+  sent: unknown,
+  valid: unknown,
+): Entry {
+  const message = messageFrom(delivery, id, valid);
+  try {
+    claim.fingerprint = fingerprintFor(path, message, sent);
+  } catch (error) {
+    return refused(delivery, { kind: 'bad-message', reason: describeError(error) }, id, claim);
+  }
+  return entryFrom(delivery, id, claim, route, undefined, message);
+}
+
+function refused(delivery: Delivery, refusal: Refusal, id?: string, claim?: EncodedKey): Entry {
+  return entryFrom(delivery, id, claim, undefined, refusal, messageFrom(delivery, id ?? '', undefined));
 }
 
 // Of the body as it was sent: a schema may add defaults or today's date, which would make a conflict of every copy.
@@ -79,49 +87,37 @@ function fingerprintFor(path: Path, message: Message, body: unknown): string | u
 }
 
 /** What an identity sees of a delivery. A class: an object with a getter, made anew for each, costs a microsecond. */
-class Raw implements RawMessage {
-  readonly #delivery: Delivery;
-  readonly #lazy: LazyBody;
-
-  constructor(delivery: Delivery, lazy: LazyBody) {
-    this.#delivery = delivery;
-    this.#lazy = lazy;
-  }
-
+class Raw extends LazyBody implements RawMessage {
   get headers() {
-    return this.#delivery.headers;
-  }
-
-  get body() {
-    return this.#lazy.value;
+    return this.delivery.headers;
   }
 
   get position() {
-    return this.#delivery.position;
+    return this.delivery.position;
   }
 
   get topic() {
-    return this.#delivery.topic;
+    return this.delivery.topic;
   }
 
   get partition() {
-    return this.#delivery.partition;
+    return this.delivery.partition;
   }
 
   get offset() {
-    return this.#delivery.offset;
+    return this.delivery.offset;
   }
 
   get key() {
-    return this.#delivery.keyBytes;
+    return this.delivery.keyBytes;
   }
 
   get value() {
-    return this.#delivery.value;
+    return this.delivery.value;
   }
 
   get brokerId() {
-    return this.#delivery.brokerId;
+    return this.delivery.brokerId;
   }
 }
 
@@ -138,23 +134,22 @@ function messageFrom(delivery: Delivery, id: string, body: unknown): Message {
   };
 }
 
-interface Parts {
-  readonly id?: string;
-  readonly claim?: Claim;
-  readonly route?: Entry['route'];
-  readonly refusal?: Refusal;
-  readonly message?: Message;
-}
-
-function entryFrom(delivery: Delivery, parts: Parts): Entry {
+function entryFrom(
+  delivery: Delivery,
+  id: string | undefined,
+  claim: EncodedKey | undefined,
+  route: Route | undefined,
+  refusal: Refusal | undefined,
+  message: Message,
+): Entry {
   return {
     delivery,
-    id: parts.id,
-    claim: parts.claim,
-    route: parts.route,
+    id,
+    claim,
+    route,
     key: delivery.key,
-    refusal: parts.refusal,
-    message: parts.message ?? messageFrom(delivery, parts.id ?? '', undefined),
+    refusal,
+    message,
     verdict: undefined,
     failures: 0,
     lostRaces: 0,

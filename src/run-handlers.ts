@@ -124,9 +124,11 @@ async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<u
 async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void> {
   const { around, deadline } = group;
   const rejected = new Map<ReadyEntry, string>();
-  const entryOf = new Map(items.map(entry => [entry.message, entry]));
+  // Most handlers never ask, and a map for each batch would be half of what is made here.
+  let entryOf: Map<unknown, ReadyEntry> | undefined;
   const own = (message: unknown): ReadyEntry => {
-    const entry = entryOf.get(message as ReadyEntry['message']);
+    entryOf ??= new Map(items.map(entry => [entry.message, entry]));
+    const entry = entryOf.get(message);
     if (entry === undefined) {
       throw new NevertwiceError(
         'NT_CONFIG',
@@ -152,9 +154,13 @@ async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void>
   } finally {
     deadline.end(started);
   }
-  const results = items.filter(entry => !rejected.has(entry)).map(entry => [entry, undefined] as const);
-  for (const [entry] of results) group.results.set(entry, undefined);
+  const done = rejected.size === 0 ? items : items.filter(entry => !rejected.has(entry));
+  for (const entry of done) group.results.set(entry, undefined);
   for (const [entry, reason] of rejected) group.rejected.set(entry, reason);
+  if (around.done === undefined) return;
   // What ended after the time limit is still done; whether to set a message aside is for the one who has it now.
-  await around.done?.(results, deadline.signal.aborted ? NONE : rejected);
+  await around.done(
+    done.map(entry => [entry, undefined]),
+    deadline.signal.aborted ? NONE : rejected,
+  );
 }

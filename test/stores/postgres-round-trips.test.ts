@@ -77,7 +77,7 @@ afterAll(async () => {
 
 let ids = 0;
 const claims = (n: number) =>
-  Array.from({ length: n }, () => ({ ...encodeKey(`id ${ids++}`), fingerprint: 'ab'.repeat(16) }));
+  Array.from({ length: n }, () => Object.assign(encodeKey(`id ${ids++}`), { fingerprint: 'ab'.repeat(16) }));
 const budget = { budgetMs: 5_000, overlap: false };
 const write = (unit: Unit<unknown>) => unit.sql`SELECT 1`;
 

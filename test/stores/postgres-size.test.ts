@@ -21,10 +21,11 @@ const BATCH = 500;
 async function bytesPerRow(schema: string, fingerprint: boolean): Promise<number> {
   const inbox = await postgresStore(pool, { schema }).open({ name: 'pay', signature: 's' });
   const claimBatch = () => {
-    const claims = Array.from({ length: BATCH }, () => ({
-      ...encodeKey(randomUUID()),
-      fingerprint: fingerprint ? randomBytes(16).toString('hex') : undefined,
-    }));
+    const claims = Array.from({ length: BATCH }, () =>
+      Object.assign(encodeKey(randomUUID()), {
+        fingerprint: fingerprint ? randomBytes(16).toString('hex') : undefined,
+      }),
+    );
     return inbox.transaction(claims, { budgetMs: 1_000, overlap: false }, async () => undefined);
   };
   const lane = async () => {
@@ -70,7 +71,7 @@ test('the readable view shows every kind of id', async () => {
 test('C44: in a batch of which only some have a fingerprint, those keep it and the others have none', async () => {
   const inbox = await postgresStore(pool).open({ name: 'mixed', signature: 's' });
   const fingerprint = (i: number) => (i % 2 === 0 ? undefined : `${i}`.repeat(32));
-  const claims = [0, 1, 2, 3].map(i => ({ ...encodeKey(`id ${i}`), fingerprint: fingerprint(i) }));
+  const claims = [0, 1, 2, 3].map(i => Object.assign(encodeKey(`id ${i}`), { fingerprint: fingerprint(i) }));
   const transaction = (list: typeof claims) =>
     inbox.transaction(list, { budgetMs: 1_000, overlap: false }, unit => unit.answers());
   await transaction(claims);
@@ -79,7 +80,7 @@ test('C44: in a batch of which only some have a fingerprint, those keep it and t
      WHERE name = 'mixed' ORDER BY key`,
   );
   expect(rows.map(row => row.fp ?? undefined)).toEqual([0, 1, 2, 3].map(fingerprint));
-  const changed = claims.map(claim => ({ ...claim, fingerprint: 'f'.repeat(32) }));
+  const changed = [0, 1, 2, 3].map(i => Object.assign(encodeKey(`id ${i}`), { fingerprint: 'f'.repeat(32) }));
   expect((await transaction(changed)).map(answer => answer.answer)).toEqual([
     'duplicate',
     'conflict',

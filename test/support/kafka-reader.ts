@@ -4,6 +4,7 @@ import type { KafkaRecord, MemberEvents } from '../../src/sources/kafka/client.t
 import { brokers } from './kafka.ts';
 import { clientNamed } from './kafka-clients.ts';
 import type { TestTopic } from './kafka-topics.ts';
+import { until } from './until.ts';
 
 export interface ReadRecord {
   readonly partition: number;
@@ -22,31 +23,35 @@ export interface ReadRecord {
  * their ends; so where two overlap it hands out records of one that was aborted.
  */
 export async function readCommitted(topic: TestTopic, at = brokers()): Promise<readonly ReadRecord[]> {
-  const ends = await topic.ends();
   const found: ReadRecord[] = [];
-  const open = new Set(ends.flatMap((end, partition) => (end === 0 ? [] : [partition])));
-  const all = Promise.withResolvers<void>();
-  if (open.size === 0) all.resolve();
+  const read = new Map<number, bigint>();
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => undefined);
   const events: MemberEvents = {
     assigned: () => undefined,
     added: () => undefined,
     revoked: async () => undefined,
     lost: () => undefined,
-    failed: error => all.reject(error),
+    failed: failed.reject,
     fetched({ partition, records, next }) {
-      for (const record of records) if (record.offset < ends[partition]!) found.push(textsOf(partition, record));
-      if (next >= ends[partition]!) open.delete(partition);
-      if (open.size === 0) all.resolve();
+      found.push(...records.map(record => textsOf(partition, record)));
+      read.set(partition, next);
     },
   };
   const joining = { groupId: `r-${randomUUID()}`, topics: [topic.name], from: 'earliest' } as const;
   const member = await clientNamed('platformatic').make(at).join(joining, events);
   try {
-    await all.promise;
+    // Not `topic.ends()`, which is where a transaction begins that is still open.
+    const partitions = (await topic.ends()).keys();
+    const ends = await Promise.all(
+      [...partitions].map(async partition => (await member.inspect({ topic: topic.name, partition })).end),
+    );
+    const all = until('all is read', () => ends.every((end, partition) => (read.get(partition) ?? 0n) >= end), 60_000);
+    await Promise.race([all, failed.promise]);
+    return found.filter(({ partition, offset }) => offset < ends[partition]!);
   } finally {
     await member.leave();
   }
-  return found;
 }
 
 function textsOf(partition: number, { offset, key, value, headers }: KafkaRecord): ReadRecord {

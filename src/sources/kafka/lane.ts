@@ -1,4 +1,4 @@
-import { OffsetWindow, type WindowEntry } from '../../core/offset-window.ts';
+import { OffsetWindow } from '../../core/offset-window.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { Delivery } from '../../ports/delivery.ts';
 import type { LaneLog } from '../../ports/log.ts';
@@ -6,7 +6,7 @@ import type { Lane, Settlement } from '../../ports/source.ts';
 import { WaitList } from '../wait-list.ts';
 import { type Fetched, laneIdOf, type PartitionState, type TopicPartition } from './client.ts';
 import { logStateOf, metadataOf } from './log-state.ts';
-import { deliveryOf } from './record.ts';
+import { deliveryOf, type KafkaDelivery } from './record.ts';
 
 /** What a lane asks of the member that owns it. */
 export interface LaneOwner {
@@ -52,9 +52,8 @@ export class KafkaLane implements Lane {
   readonly #departure = new AbortController();
   readonly #quiet = Promise.withResolvers<void>();
   readonly #window = new OffsetWindow();
-  readonly #entries = new WeakMap<Delivery, WindowEntry>();
   readonly #arrived = new WaitList();
-  #buffer: Delivery[] = [];
+  #buffer: KafkaDelivery[] = [];
   #taken = false;
   /** True until the consumer has said where to begin. */
   #held: boolean;
@@ -142,9 +141,7 @@ export class KafkaLane implements Lane {
     for (const record of records) {
       const entry = this.#window.add(record.offset);
       if (entry === undefined) continue;
-      const delivery = deliveryOf(record, this.at, this.#limits.typeHeader);
-      this.#entries.set(delivery, entry);
-      this.#buffer.push(delivery);
+      this.#buffer.push(deliveryOf(record, entry, this.id, this.at, this.#limits.typeHeader));
     }
     this.#window.skipTo(next);
     this.#end = end ?? this.#end;
@@ -217,8 +214,8 @@ export class KafkaLane implements Lane {
   async settle(settlements: readonly Settlement[]): Promise<void> {
     if (this.revoked.aborted) return;
     for (const { delivery, settle } of settlements) {
-      const entry = this.#entries.get(delivery);
-      if (entry !== undefined && settle === 'ack') this.#window.settle(entry);
+      const { entry } = delivery as KafkaDelivery;
+      if (settle === 'ack') this.#window.settle(entry);
     }
     this.#owner.settled();
   }

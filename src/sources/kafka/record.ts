@@ -1,11 +1,23 @@
 import { strictUtf8 } from '../../core/bytes.ts';
 import { headersFrom } from '../../core/headers.ts';
+import type { WindowEntry } from '../../core/offset-window.ts';
 import type { Delivery } from '../../ports/delivery.ts';
-import { type KafkaRecord, laneIdOf, type TopicPartition } from './client.ts';
+import type { KafkaRecord, TopicPartition } from './client.ts';
+
+/** A record as its lane hands it out. */
+export interface KafkaDelivery extends Delivery {
+  /** Its place in the lane. Here, because a weak map over all deliveries costs the garbage collector several times that. */
+  readonly entry: WindowEntry;
+}
 
 /** A record as a delivery. Kafka does not count how often it hands one over, so `attempt` is 1. */
-export function deliveryOf(record: KafkaRecord, at: TopicPartition, typeHeader: string): Delivery {
-  const lane = laneIdOf(at);
+export function deliveryOf(
+  record: KafkaRecord,
+  entry: WindowEntry,
+  lane: string,
+  at: TopicPartition,
+  typeHeader: string,
+): KafkaDelivery {
   const headers = headersFrom(record.headers);
   const { key, value, offset, timestampMs, leaderEpoch } = record;
   return {
@@ -24,5 +36,6 @@ export function deliveryOf(record: KafkaRecord, at: TopicPartition, typeHeader: 
     offset,
     leaderEpoch,
     keyBytes: key ?? undefined,
+    entry,
   };
 }
