@@ -124,10 +124,11 @@ async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<u
 async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void> {
   const { around, deadline } = group;
   const rejected = new Map<ReadyEntry, string>();
+  const messages = items.map(entry => entry.message);
   // Most handlers never ask, and a map for each batch would be half of what is made here.
   let entryOf: Map<unknown, ReadyEntry> | undefined;
   const own = (message: unknown): ReadyEntry => {
-    entryOf ??= new Map(items.map(entry => [entry.message, entry]));
+    entryOf ??= new Map(items.map((entry, i) => [messages[i], entry]));
     const entry = entryOf.get(message);
     if (entry === undefined) {
       throw new NevertwiceError(
@@ -145,10 +146,7 @@ async function runSet(group: Group, items: readonly ReadyEntry[]): Promise<void>
   const blamed = items.length === 1 ? items[0] : undefined;
   const started = deadline.start(blamed);
   try {
-    await items[0]!.route.handler(
-      items.map(entry => entry.message),
-      context,
-    );
+    await items[0]!.route.handler(messages, context);
   } catch (error) {
     throw new HandlerFailed(error, blamed);
   } finally {
