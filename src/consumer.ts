@@ -19,7 +19,7 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
   while (!scope.stopping.aborted) {
     const batch = await intake.take();
     if (batch.deliveries.length === 0) return;
-    await run.slots.take();
+    if (!(await run.slots.take(scope.stopping))) return;
     run.inWork.add(batch);
     try {
       const start = path.clock.monotonicMs();

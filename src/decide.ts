@@ -50,7 +50,9 @@ async function decide(
   const options = { budgetMs: path.policy.timeoutMs, overlap: false };
   const { answer, move } = await inbox.transaction(claimsOf(path, [entry]), options, async unit => {
     const written = await writeAside(path, unit, entry, cause);
-    const decided = written?.answer === 'busy' ? [] : [entry];
+    // Done by nobody after all, although it was found to be a conflict: it is claimed anew, and not passed over.
+    const open = written?.answer === 'busy' || (written?.answer === 'fresh' && !stands(cause, written));
+    const decided = open ? [] : [entry];
     const moving = scope.position?.move(decided);
     if (moving !== undefined) await unit.advance(moving);
     return { answer: written, move: moving };
@@ -70,6 +72,8 @@ export async function writeAside(
   if (stands(cause, answer)) {
     if (unit.fresh[0]) await unit.unclaim([0]);
     await unit.deadLetter([deadLetterFor(entry, cause)]);
+  } else if (unit.fresh[0]) {
+    await unit.unclaim([0]);
   } else if (answer?.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
     await unit.deadLetter([deadLetterFor(entry, conflictCause(answer))]);
   }

@@ -7,9 +7,25 @@ export class Slots {
     this.#free = size;
   }
 
-  async take(): Promise<void> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>(resolve => this.#waiting.push(resolve));
+  /** False when `signal` aborts first: then there is no place to give back. */
+  async take(signal?: AbortSignal): Promise<boolean> {
+    if (signal?.aborted) return false;
+    if (this.#free > 0) {
+      this.#free--;
+      return true;
+    }
+    return new Promise<boolean>(resolve => {
+      const onPlace = () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve(true);
+      };
+      const onAbort = () => {
+        this.#waiting.splice(this.#waiting.indexOf(onPlace), 1);
+        resolve(false);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#waiting.push(onPlace);
+    });
   }
 
   give(): void {

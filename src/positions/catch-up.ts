@@ -17,7 +17,7 @@ export async function catchUp(path: Path, { position }: Scope): Promise<void> {
     position.moved(move);
   } catch (error) {
     if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) position.doubt();
-    // The next batch takes it along.
-    else if (classifyFailure(error) !== 'transient') throw error;
+    // What the database refuses now the next batch takes along.
+    else if (isNevertwiceError(error) || classifyFailure(error) === undefined) throw error;
   }
 }

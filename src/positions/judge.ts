@@ -29,15 +29,16 @@ export function judge(row: LaneRow, log: LogState, topicRows: readonly LaneRow[]
     const what = other === 'cluster' ? 'this is another cluster' : 'the topic was deleted and made again';
     return changed(`${what} since position ${row.position} was recorded`);
   }
-  return known(row, row.position, log) ?? begin(row.position, log, row);
+  return problem(row, row.position, log) ?? begin(row.position, log, row);
 }
 
-function known(row: LaneRow, position: bigint, log: LogState): Finding | undefined {
+function problem(row: LaneRow, position: bigint, log: LogState): Finding | undefined {
   const { committed } = log;
   if (position > log.end) {
     return changed(`the log ends at ${log.end}, before position ${position}: it lost its end, or is a new one`);
   }
-  if (committed?.position === null && committed.offset !== position) {
+  const known = fieldOf(row.log, 'group') === String(committed?.offset);
+  if (committed?.position === null && committed.offset !== position && !known) {
     return {
       found: 'question',
       code: 'NT_OFFSET_RESET',
@@ -63,6 +64,11 @@ function fresh(position: bigint): Finding {
 
 function first(log: LogState, topicRows: readonly LaneRow[]): Finding {
   const { committed, earliest, end } = log;
+  if (typeof committed?.position === 'bigint') {
+    return changed(
+      `this consumer had come to ${committed.position}, says the group, and its database knows nothing of it, as when it has lost its last commits`,
+    );
+  }
   if (committed !== undefined && committed.offset >= earliest && committed.offset <= end)
     return fresh(committed.offset);
   if (committed !== undefined) {
@@ -83,7 +89,7 @@ function ordered(row: LaneRow, order: string, log: LogState): Finding {
     case 'latest':
       return fresh(end);
     case 'position':
-      if (row.position === undefined) return first(log, []);
+      if (row.position === undefined) return fresh(earliest);
       return {
         found: 'begin',
         position: clamp(row.position, earliest, end),

@@ -32,6 +32,11 @@ export class LanePosition {
     return this.#at;
   }
 
+  /** By which this owner holds the lane. */
+  get epoch(): bigint {
+    return this.#epoch;
+  }
+
   /** The deliveries of the lane that are in work, in order. */
   work(batch: readonly Entry[]): void {
     this.#batch = batch;

@@ -7,12 +7,16 @@ import type { LogState } from '../ports/log.ts';
  * or a log that lost its end, has the same offsets with other records.
  */
 
-/** `cluster=… topic=… partitions=4`; what the client does not show is left out. */
-export function logText({ clusterId, topicId, partitions }: LogState): string {
+/**
+ * `cluster=… topic=… partitions=4`; what the client does not show is left out. `group=17` is an offset that somebody else
+ * had set when the lane began: as long as it stands, it is no news.
+ */
+export function logText({ clusterId, topicId, partitions, committed }: LogState): string {
   const parts = [
     ...(clusterId === undefined ? [] : [`cluster=${clusterId}`]),
     ...(topicId === undefined ? [] : [`topic=${topicId}`]),
     `partitions=${partitions}`,
+    ...(committed?.position === null ? [`group=${committed.offset}`] : []),
   ];
   return parts.join(' ');
 }
@@ -23,6 +27,18 @@ export function fieldOf(text: string | undefined, name: string): string | undefi
     ?.split(' ')
     .find(part => part.startsWith(`${name}=`))
     ?.slice(name.length + 1);
+}
+
+/**
+ * The text that is known, with what another client shows beside it. The number of partitions stays what it was when the
+ * consumer first met the topic, or none would count as added.
+ */
+export function extended(known: string | undefined, found: LogState): string {
+  if (known === undefined) return logText(found);
+  const more = logText(found)
+    .split(' ')
+    .filter(part => /^(?:cluster|topic)=/.test(part) && fieldOf(known, part.split('=', 1)[0]!) === undefined);
+  return [...more, known].join(' ');
 }
 
 /** What differs for certain between the log that is known and the one that is there: `cluster` or `topic`. */

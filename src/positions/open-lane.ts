@@ -8,7 +8,7 @@ import type { LaneLog } from '../ports/log.ts';
 import type { Lane } from '../ports/source.ts';
 import { judge } from './judge.ts';
 import { LanePosition } from './lane-position.ts';
-import { isMarked, logText } from './mark.ts';
+import { extended, isMarked, logText } from './mark.ts';
 
 /** How often a lane that waits, for the broker or for a person, looks again. */
 const LOOKS = { minMs: 250, maxMs: 10_000 };
@@ -63,7 +63,8 @@ type Begun = LaneRow & { readonly position: bigint; readonly earliest: bigint };
 /** Where it begins; undefined while nobody can say, `lost` where another owner has come. */
 async function begin(opening: Opening, log: LaneLog, row: LaneRow): Promise<Begun | 'lost' | undefined> {
   const { path, lane, rows } = opening;
-  const state = await log.inspect().catch(error => {
+  // A client may try for long; a lane that goes does not wait for it.
+  const state = await unlessAborted(opening.stopping, log.inspect()).catch(error => {
     path.warn('NT_SOURCE_DOWN', `${path.consumer}: ${lane.id} cannot be looked at yet: ${describeError(error)}`);
     return undefined;
   });
@@ -87,9 +88,8 @@ async function begin(opening: Opening, log: LaneLog, row: LaneRow): Promise<Begu
       `${path.consumer}: the database is ${replayed} offsets behind what the group had committed for ${lane.id}, as after a failover; they come again from ${position}`,
     );
   }
-  if (write) {
-    // The number of partitions stays what it was when the consumer first met the topic, or none would count as added.
-    const text = row.position === undefined || row.beginAt !== undefined ? logText(state) : row.log!;
+  const text = row.position === undefined || row.beginAt !== undefined ? logText(state) : extended(row.log, state);
+  if (write || text !== row.log) {
     const written = await throughOutages(opening, () =>
       rows.begin(path.consumer, lane.id, row.epoch, { position, log: text, mark }),
     );
@@ -136,10 +136,18 @@ async function answered({ path, lane, rows, stopping, ...opening }: Opening, { e
   }
 }
 
+function unlessAborted<R>(signal: AbortSignal, promise: Promise<R>): Promise<R | undefined> {
+  const aborted = Promise.withResolvers<undefined>();
+  const onAbort = () => aborted.resolve(undefined);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort));
+}
+
 /** Another owner, or an answer: the lane begins anew, a moment later, so that two who believe to own it do not race. */
 export async function reopenLane({ path, lane, stopping }: Opening): Promise<undefined> {
   await path.clock.sleep(backoffMs(1, { minMs: 200, maxMs: 1_000 }, path.clock.random()), stopping);
-  lane.log?.reopen();
+  if (!stopping.aborted) lane.log?.reopen();
 }
 
 function ask({ path, lane }: Opening, code: string, reason: string): void {

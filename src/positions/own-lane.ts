@@ -1,8 +1,13 @@
 import { consumeLane } from '../consumer.ts';
+import { anyOf } from '../core/on-abort.ts';
 import { isNevertwiceError } from '../errors.ts';
 import type { LaneRun } from '../lanes.ts';
 import type { LaneRows } from '../ports/lanes.ts';
+import type { LanePosition } from './lane-position.ts';
 import { openLane, reopenLane } from './open-lane.ts';
+
+/** A lane that has nothing to do looks this often whether it is still its own: a person may have said where to begin. */
+const LOOK_MS = 8_000;
 
 /**
  * A lane whose position the store keeps: taken over, begun where the position says, and given up when somebody else has
@@ -14,15 +19,44 @@ export async function ownLane(run: LaneRun, rows: LaneRows): Promise<void> {
   const opening = { ...run, rows };
   const open = await openLane(opening);
   if (open === undefined) return;
+  const taken = new AbortController();
+  const ended = new AbortController();
+  const stopping = anyOf([run.stopping, taken.signal]);
+  void watch(run, rows, open.position, anyOf([run.stopping, ended.signal]), taken);
   try {
-    await consumeLane({ ...run, position: open.position }, open.received);
+    await consumeLane({ ...run, stopping: stopping.signal, position: open.position }, open.received);
   } catch (error) {
     if (!isNevertwiceError(error, 'NT_LANE_LOST')) throw error;
-    if (run.stopping.aborted) return;
-    path.warn(
-      'NT_LANE_LOST',
-      `${path.consumer}: another process has taken ${lane.id} over, or its position was set by hand`,
-    );
-    await reopenLane(opening);
+    taken.abort();
+  } finally {
+    ended.abort();
+    stopping.release();
   }
+  if (run.stopping.aborted || !taken.signal.aborted) return;
+  path.warn(
+    'NT_LANE_LOST',
+    `${path.consumer}: another process has taken ${lane.id} over, or its position was set by hand`,
+  );
+  await reopenLane(opening);
+}
+
+/** A batch that commits proves that the lane is ours; without one, the row is looked at. */
+async function watch(
+  { path, lane }: LaneRun,
+  rows: LaneRows,
+  position: LanePosition,
+  stopped: ReturnType<typeof anyOf>,
+  taken: AbortController,
+): Promise<void> {
+  const { signal } = stopped;
+  for (let at = position.at; !signal.aborted && !taken.signal.aborted; at = position.at) {
+    await path.clock.sleep(LOOK_MS * (0.75 + 0.5 * path.clock.random()), signal);
+    if (signal.aborted || position.at !== at) continue;
+    const { epoch } = position;
+    // What a look cannot find out, the next batch or the next look does.
+    const all = await rows.list(path.consumer).catch(() => []);
+    const row = all.find(one => one.lane === lane.id);
+    if (row !== undefined && row.epoch !== epoch && position.epoch === epoch) taken.abort();
+  }
+  stopped.release();
 }

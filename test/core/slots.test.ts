@@ -39,4 +39,17 @@ describe('a bounded number of places', () => {
     await late;
     expect(order).toEqual(['first', 'second']);
   });
+
+  test('whoever stops waiting leaves the line, and its place goes to the next', async () => {
+    const slots = new Slots(1);
+    await slots.take();
+    const leaving = new AbortController();
+    const first = slots.take(leaving.signal);
+    const second = slots.take();
+    leaving.abort();
+    expect(await first).toBe(false);
+    slots.give();
+    expect(await second).toBe(true);
+    expect(await slots.take(leaving.signal)).toBe(false);
+  });
 });

@@ -1,11 +1,12 @@
 import { AsyncResource } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Consumer, createConsumer, type PointAt, Reject, type Summary } from '../../src/index.ts';
+import { type Consumer, createConsumer, type PointAt, Reject, type Source, type Summary } from '../../src/index.ts';
 import { memoryBroker, memoryStore } from '../../src/memory.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { type TestLog, testLog } from '../support/log-source.ts';
 import { seeded } from '../support/random.ts';
-import { until } from '../support/until.ts';
+import { endsWithin, until } from '../support/until.ts';
 import { backends, credit, type WalletStore } from '../support/wallet.ts';
 import { warningsOf } from './warnings.ts';
 
@@ -265,6 +266,90 @@ describe.each(backends)('$name', ({ create }) => {
     await at(11);
     await stop();
     expect(await w.balance()).toBe(55);
+  });
+
+  test('C97: a database that lost even the row of the lane asks, since the group says that the consumer was there', async () => {
+    log.append(...five(10));
+    await (await startUntil({}, 10)).stop();
+    await w.sql`UPDATE wallet SET balance = 0 WHERE account = 'a'`;
+    await w.forgetLanes();
+    log.append(...five(1));
+    const warnings = await warningsOf('NT_LOG_CHANGED');
+    const { stop } = start();
+    await until('asked', async () => (await warnings.read()).length > 0, WITHIN_MS);
+    expect(await w.balance()).toBe(0);
+    await w.another().lanes.order('pay', 'log/0', 'earliest');
+    await at(11);
+    await stop();
+    expect(await w.balance()).toBe(55);
+  });
+
+  test('an offset that was there before the consumer is no news, also when it dies before it commits its own', async () => {
+    log.append(...five(10));
+    log.reset(4n);
+    const dead = start(
+      {},
+      { points: { reach: where => (where.step === 'settle' && where.edge === 'before' ? broken() : undefined) } },
+    );
+    await expect(dead.done).rejects.toThrow('on purpose');
+    expect((await row())?.position).toBe(10n);
+    expect(log.committed).toEqual({ offset: 4n, position: null });
+    const warnings = await warningsOf('NT_OFFSET_RESET');
+    log.append(...five(1));
+    await (await startUntil({}, 11)).stop();
+    expect(await w.balance()).toBe(35);
+    expect(await warnings.read()).toEqual([]);
+  });
+
+  const broken = () => {
+    throw new Error('on purpose');
+  };
+
+  test('a conflict that is none any more when it is set aside is handled, and not passed over', async () => {
+    log.append({ id: 'x', body: { amount: 5 } }, { id: 'y', body: { amount: 5 } });
+    await (await startUntil({ dedupe: 'both' }, 2)).stop();
+    log.append({ id: 'x', body: { amount: 20 } }, { id: 'z', body: { amount: 5 } });
+    let forgotten = false;
+    const reach = async ({ step, edge }: PointAt) => {
+      if (step !== 'record' || edge !== 'after' || forgotten) return;
+      forgotten = true;
+      await w.forgetIds();
+    };
+    const { stop } = start({ dedupe: 'both' }, { points: { reach } });
+    await at(4);
+    expect(await stop()).toMatchObject({ processed: 2, deadLetters: 0, conflicts: 0 });
+    expect(await w.balance()).toBe(35);
+  });
+
+  test('a lane that has nothing to do obeys an answer, too', async () => {
+    log.append(...five(10));
+    const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) };
+    const { stop } = start({ clock });
+    await at(10);
+    await w.another().lanes.order('pay', 'log/0', 'earliest');
+    await until('done again', async () => (await w.balance()) === 100, WITHIN_MS);
+    await stop();
+    expect(await row()).toMatchObject({ position: 10n, beginAt: undefined });
+  });
+
+  test('a broker that does not answer does not hold up a stop', async () => {
+    const source = log.source();
+    const asked = Promise.withResolvers<void>();
+    const silent: Source = {
+      ...source,
+      async *receive(options) {
+        for await (const lane of source.receive(options)) {
+          const inspect = () => {
+            asked.resolve();
+            return new Promise<never>(() => undefined);
+          };
+          yield { ...lane, log: { ...lane.log!, inspect } };
+        }
+      },
+    };
+    const { stop } = start({ source: silent });
+    await asked.promise;
+    await endsWithin(2_000, 'the stop', stop());
   });
 
   test('types are not regrouped by position: what a full transaction leaves out is its end, and nothing else', async () => {

@@ -16,6 +16,9 @@ export interface WalletStore {
   balance(account?: string): Promise<number>;
   /** Rows of the inbox, over all consumers. */
   inboxRows(): Promise<number>;
+  /** As a database has it that lost its last commits: no row of any lane, or no id. */
+  forgetLanes(): Promise<unknown>;
+  forgetIds(): Promise<unknown>;
   deadLetters(): Promise<readonly { message_id: string | null; kind: string; reason: string }[]>;
   drop(): Promise<void>;
 }
@@ -44,6 +47,7 @@ export async function onPostgres(
     another,
     inbox: 'nevertwice.inbox',
     deadLetters: 'nevertwice.dead_letters',
+    lanes: 'nevertwice.lanes',
     async drop() {
       await pool.query('DROP SCHEMA IF EXISTS nevertwice CASCADE');
       await pool.query('DROP SCHEMA public CASCADE');
@@ -70,6 +74,7 @@ async function onSqlite(): Promise<WalletStore> {
     another,
     inbox: 'nevertwice_inbox',
     deadLetters: 'nevertwice_dead_letters',
+    lanes: 'nevertwice_lanes',
     async drop() {
       for (const store of opened) await store.close();
       await rm(folder, { recursive: true, force: true });
@@ -82,10 +87,11 @@ interface Parts {
   readonly another: () => TransactionalStore<any>;
   readonly inbox: string;
   readonly deadLetters: string;
+  readonly lanes: string;
   drop(): Promise<void>;
 }
 
-async function wallet({ store, another, inbox, deadLetters, drop }: Parts): Promise<WalletStore> {
+async function wallet({ store, another, inbox, deadLetters, lanes, drop }: Parts): Promise<WalletStore> {
   const sql: WalletStore['sql'] = <Row>(text: TemplateStringsArray, ...values: unknown[]) =>
     store.transaction((_, run: Sql) => run<Row>(text, ...values));
   const query = <Row>(text: string) =>
@@ -104,6 +110,8 @@ async function wallet({ store, another, inbox, deadLetters, drop }: Parts): Prom
       const [row] = await query<{ n: number | string }>(`SELECT count(*) AS n FROM ${inbox}`);
       return Number(row!.n);
     },
+    forgetLanes: () => query(`DELETE FROM ${lanes}`),
+    forgetIds: () => query(`DELETE FROM ${inbox}`),
     deadLetters: () => query(`SELECT message_id, kind, reason FROM ${deadLetters} WHERE closed_at IS NULL ORDER BY id`),
     drop,
   };

@@ -76,7 +76,8 @@ export class KafkaGroup implements MemberEvents, LaneOwner {
   }
 
   reopen(lane: KafkaLane): void {
-    if (lane.revoked.aborted) return;
+    // A lane that is about to go must not come back as another one behind the rebalance's back.
+    if (lane.leaving.aborted) return;
     lane.revoke();
     if (this.#lanes.get(lane.id) === lane) this.#open(lane.at);
   }

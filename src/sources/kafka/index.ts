@@ -81,7 +81,7 @@ export interface KafkaOptions {
 export function kafkaSource(options: KafkaOptions): Source {
   const { client, topics, groupId, from = 'earliest', clock = systemClock } = options;
   if (topics.length === 0) throw new NevertwiceError('NT_CONFIG', 'kafkaSource got no topics; give at least one');
-  const limits: Omit<LaneLimits, 'positioned'> = {
+  const limits: Omit<LaneLimits, 'positioned' | 'consumer'> = {
     maxBuffered: options.maxBuffered ?? 2_000,
     typeHeader: options.typeHeader ?? 'type',
     fromEarliest: from === 'earliest',
@@ -95,7 +95,7 @@ export function kafkaSource(options: KafkaOptions): Source {
     capabilities: { retryLater: false, finite: false, readAhead: true },
     receive: run => ({
       [Symbol.asyncIterator]: () => {
-        const group = new KafkaGroup({ ...limits, positioned: run.positioned === true }, clock);
+        const group = new KafkaGroup({ ...limits, consumer: run.consumer, positioned: run.positioned === true }, clock);
         latest = group;
         return membership(group, run, () =>
           client.join({ groupId: groupId ?? run.consumer, topics: [...new Set(topics)], from }, group),

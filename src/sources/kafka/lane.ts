@@ -27,6 +27,8 @@ export interface LaneLimits {
   /** A partition is not fetched any further while this many records of it wait. */
   readonly maxBuffered: number;
   readonly typeHeader: string;
+  /** The logical name of the consumer, whose own offsets are known by it. */
+  readonly consumer: string;
   /** The consumer says where each lane begins; until then nothing is read. */
   readonly positioned: boolean;
   /** False when a client whose offset is out of range goes on at the end of the log, and so past what is still there. */
@@ -222,14 +224,16 @@ export class KafkaLane implements Lane {
 
   /** What is still to be committed; undefined when there is nothing, or when the partition is no longer ours. */
   get uncommitted(): bigint | undefined {
-    const offset = this.#window.committable;
-    if (this.#limits.transactional || this.revoked.aborted || offset === undefined) return undefined;
+    const settled = this.#window.committable;
+    if (this.#limits.transactional || this.revoked.aborted || settled === undefined) return undefined;
+    // The record before the position is read once more to be looked at; it is done all the same.
+    const offset = this.#recorded !== undefined && settled < this.#recorded ? this.#recorded : settled;
     return this.#committed === undefined || offset > this.#committed ? offset : undefined;
   }
 
   /** What is kept beside a committed offset: the consumer's own position at that time. */
   get metadata(): string | undefined {
-    return this.#recorded === undefined ? undefined : metadataOf(this.#recorded);
+    return this.#recorded === undefined ? undefined : metadataOf(this.#recorded, this.#limits.consumer);
   }
 
   committed(offset: bigint): void {

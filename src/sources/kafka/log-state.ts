@@ -2,21 +2,28 @@ import type { LogState } from '../../ports/log.ts';
 import type { PartitionState, TopicPartition } from './client.ts';
 import type { LaneLimits } from './lane.ts';
 
-const PREFIX = 'nevertwice position=';
-
-/** What goes beside an offset when it is committed. A tool that sets the offset later writes something else. */
-export function metadataOf(position: bigint): string {
-  return `${PREFIX}${position}`;
+/**
+ * What goes beside an offset when it is committed: `nevertwice position=41 consumer=wallet`. A tool that sets the offset
+ * later writes something else, and so does another consumer in the same group.
+ */
+export function metadataOf(position: bigint, consumer: string): string {
+  return `nevertwice position=${position}${ofConsumer(consumer)}`;
 }
 
-function positionIn(metadata: string | null | undefined): bigint | null | undefined {
+const ofConsumer = (consumer: string) => ` consumer=${encodeURIComponent(consumer)}`;
+
+function positionIn(metadata: string | null | undefined, consumer: string): bigint | null | undefined {
   if (metadata === undefined) return undefined;
-  const digits = metadata?.startsWith(PREFIX) ? metadata.slice(PREFIX.length) : '';
-  return /^\d+$/.test(digits) ? BigInt(digits) : null;
+  const digits = /^nevertwice position=(\d+) /.exec(metadata ?? '')?.[1];
+  return digits !== undefined && metadata === metadataOf(BigInt(digits), consumer) ? BigInt(digits) : null;
 }
 
 /** The state of a partition as its lane shows it to the consumer. */
-export function logStateOf(state: PartitionState, at: TopicPartition, { fromEarliest }: LaneLimits): LogState {
+export function logStateOf(
+  state: PartitionState,
+  at: TopicPartition,
+  { fromEarliest, consumer }: LaneLimits,
+): LogState {
   const { clusterId, topicId, earliest, end, partitions, committed } = state;
   return {
     clusterId,
@@ -27,6 +34,8 @@ export function logStateOf(state: PartitionState, at: TopicPartition, { fromEarl
     partitions,
     start: fromEarliest ? earliest : end,
     committed:
-      committed === undefined ? undefined : { offset: committed.offset, position: positionIn(committed.metadata) },
+      committed === undefined
+        ? undefined
+        : { offset: committed.offset, position: positionIn(committed.metadata, consumer) },
   };
 }

@@ -12,7 +12,7 @@ export interface TransactionEnd {
    */
   abandon(reason: unknown): void;
   /**
-   * Sends a statement with COMMIT, behind everything else. Where it fails with 22012 the transaction rejects with
+   * Sends a statement with COMMIT, behind everything else. Where it fails with 2201G the transaction rejects with
    * NT_LANE_LOST.
    */
   commitBehind(statement: Statement): void;

@@ -1,7 +1,14 @@
-import { classifyFailure } from '../../core/failures.ts';
+import { setTimeout } from 'node:timers/promises';
+import { backoffMs } from '../../core/backoff.ts';
+import { classifyFailure, failureCode } from '../../core/failures.ts';
+import { NevertwiceError } from '../../errors.ts';
 import type { LaneRow, LaneRows } from '../../ports/lanes.ts';
 import type { Driver, Row } from './driver.ts';
 import type { Tables } from './tables.ts';
+
+/** query_canceled, as by the session's statement_timeout. */
+const CANCELED = '57014';
+const TRIES = 20;
 
 /** Statements on lanes outside a batch. Each is one statement, so that what it returns is what it has locked. */
 export function lanesOn<Tx>(driver: Driver<Tx>, t: Tables, ready: () => Promise<void>): LaneRows {
@@ -10,12 +17,24 @@ export function lanesOn<Tx>(driver: Driver<Tx>, t: Tables, ready: () => Promise<
   const ofConsumer = `consumer = (SELECT id FROM ${consumers} WHERE name = $1)`;
   const run = async (text: string, ...values: (string | null)[]): Promise<readonly Row[]> => {
     await ready();
-    // A session that is set to serializable loses races here too; each of these statements stands alone.
-    for (let races = 0; ; races++) {
+    // A session that is set to serializable loses races here too, and one with a time limit of its own gives up while the
+    // owner before us still commits; each of these statements stands alone.
+    for (let races = 1; ; races++) {
       try {
         return await driver.query({ name: '', text, values });
       } catch (error) {
-        if (races === 20 || classifyFailure(error) !== 'transient') throw error;
+        const failure = classifyFailure(error);
+        if (failure !== 'transient' && failure !== 'contended' && failureCode(error) !== CANCELED) throw error;
+        if (races === TRIES) {
+          throw new NevertwiceError(
+            'NT_STORE_DOWN',
+            `a lane's row is locked by somebody else (${failureCode(error)})`,
+            {
+              cause: error,
+            },
+          );
+        }
+        await setTimeout(backoffMs(races, { minMs: 10, maxMs: 500 }, Math.random()));
       }
     }
   };
@@ -27,7 +46,13 @@ ON CONFLICT (consumer, lane) DO UPDATE SET epoch = l.epoch + 1, at = now() RETUR
         consumer,
         lane,
       );
-      return rowFrom(row!);
+      if (row === undefined) {
+        throw new NevertwiceError(
+          'NT_SCHEMA',
+          `the store no longer knows consumer ${JSON.stringify(consumer)}, as after a failover that lost its registration; start it again`,
+        );
+      }
+      return rowFrom(row);
     },
     async reraise(consumer, lane, epoch) {
       const [row] = await run(

@@ -26,7 +26,7 @@ export interface Statements {
   unclaim(consumer: number, keys: readonly string[]): Statement;
   blockedKeys(consumer: number, keys: readonly string[]): Statement;
   deadLetter(consumer: number, letters: string): Statement;
-  /** Fails with 22012 where the lane has another epoch or position. */
+  /** Fails with 2201G where the lane has another epoch or position. */
   advance(consumer: number, move: LaneMove): Statement;
 }
 
@@ -87,13 +87,14 @@ ORDER BY l->>'dedupe'
 ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL
 DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now()`);
 
-  // Division by zero is what makes nobody forget to look at the number of rows: effects cannot be committed past it. Text
+  // No row is an error, so that nobody forgets to look at their number: effects cannot be committed past it. An odd one
+  // (2201G, a histogram without buckets), since a deferred trigger of the user's may well divide by zero at the same COMMIT. Text
   // travels as hex, so that clients without a pipeline can send all of it in one message with COMMIT.
   const advance = named(`WITH u AS (
   UPDATE ${t.quoted.lanes} SET position = $4::bigint, mark = convert_from(decode($5, 'hex'), 'UTF8'), at = now()
   WHERE consumer = $1::int AND lane = convert_from(decode($2, 'hex'), 'UTF8') AND epoch = $3::bigint AND position = $6::bigint
   RETURNING 1)
-SELECT 1 / count(*) FROM u`);
+SELECT width_bucket(0.5, 0, 1, count(*)::int) FROM u`);
 
   return {
     advance: (consumer, { lane, epoch, from, to, mark }) => ({

@@ -61,7 +61,12 @@ export class SqliteLanes implements LaneRows {
         SELECT id, ?, 1, ${NOW} FROM ${this.#names.quoted.consumers} WHERE name = ?
         ON CONFLICT (consumer, lane) DO UPDATE SET epoch = epoch + 1, at = excluded.at`;
       connection.run(insert, lane, consumer);
-      return this.#read(connection, consumer, lane)!;
+      const row = this.#read(connection, consumer, lane);
+      if (row !== undefined) return row;
+      throw new NevertwiceError(
+        'NT_SCHEMA',
+        `${this.#store} no longer knows consumer ${JSON.stringify(consumer)}; start it again`,
+      );
     });
   }
 

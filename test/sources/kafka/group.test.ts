@@ -1,4 +1,4 @@
-import { test } from 'vitest';
+import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/ports/clock.ts';
 import type { Member, TopicPartition } from '../../../src/sources/kafka/client.ts';
 import { KafkaGroup } from '../../../src/sources/kafka/group.ts';
@@ -11,7 +11,7 @@ test.each(Array.from({ length: 12 }, (_, ticks) => ticks))(
   'what is settled %i ticks after the broker took a commit is committed too, without anything else to push it',
   async ticks => {
     const group = new KafkaGroup(
-      { maxBuffered: 10, typeHeader: 'type', fromEarliest: true, positioned: false },
+      { maxBuffered: 10, typeHeader: 'type', fromEarliest: true, consumer: 'pay', positioned: false },
       systemClock,
     );
     const committed = new Map<number, bigint>();
@@ -47,3 +47,21 @@ test.each(Array.from({ length: 12 }, (_, ticks) => ticks))(
     await until('both are committed', () => committed.get(0) === 1n && committed.get(1) === 1n, 500);
   },
 );
+
+test('a lane that is about to go does not come back as another one behind the rebalance', async () => {
+  const group = new KafkaGroup(
+    { maxBuffered: 10, typeHeader: 'type', fromEarliest: true, consumer: 'pay', positioned: true },
+    systemClock,
+  );
+  group.assigned([partition(0)]);
+  const lane = (await group.nextLane(never))!;
+  const revoked = group.revoked([partition(0)]);
+  lane.log!.reopen();
+  lane.ended!();
+  await revoked;
+  lane.log!.reopen();
+  const none = new AbortController();
+  const next = group.nextLane(none.signal);
+  none.abort();
+  expect(await next).toBeUndefined();
+});

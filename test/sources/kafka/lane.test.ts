@@ -14,7 +14,7 @@ function fetched(from: bigint, ...offsets: readonly bigint[]): Fetched {
 }
 
 /** A lane, and what it asked of its owner. */
-function laneWith({ maxBuffered = 100, fromEarliest = true } = {}) {
+function laneWith({ maxBuffered = 100, fromEarliest = true, positioned = false } = {}) {
   const asked: string[] = [];
   const owner = {
     pause: () => void asked.push('pause'),
@@ -27,7 +27,13 @@ function laneWith({ maxBuffered = 100, fromEarliest = true } = {}) {
     replaced: ({ end }: Fetched) => void asked.push(`replaced by one that ends at ${end}`),
   };
   return {
-    lane: new KafkaLane(at, owner, { maxBuffered, typeHeader: 'type', fromEarliest, positioned: false }),
+    lane: new KafkaLane(at, owner, {
+      maxBuffered,
+      typeHeader: 'type',
+      fromEarliest,
+      consumer: 'pay',
+      positioned,
+    }),
     asked,
   };
 }
@@ -156,4 +162,19 @@ test('a tombstone is a message without a value, a missing key is none, bytes tha
   expect(tombstone).toMatchObject({ body: { value: null }, key: undefined, type: 'gone', position: 't/3/0' });
   expect(odd).toMatchObject({ key: `base64:${bytes.toString('base64')}`, keyBytes: bytes, body: undefined });
   expect(lane.lag).toBe(5);
+});
+
+test('the record before the position is looked at once more, and the group is never told less than the position', async () => {
+  const { lane } = laneWith({ positioned: true });
+  lane.log!.recorded(5n);
+  lane.log!.beginAt(4n);
+  expect(lane.uncommitted).toBe(5n);
+  lane.fetched(fetched(4n, 4n, 5n));
+  expect(lane.uncommitted).toBe(5n);
+  const [looked, next] = await lane.receive(2, never);
+  await lane.settle([{ delivery: looked!, settle: 'ack' }]);
+  lane.log!.recorded(6n);
+  await lane.settle([{ delivery: next!, settle: 'ack' }]);
+  expect(lane.uncommitted).toBe(6n);
+  expect(lane.metadata).toBe('nevertwice position=6 consumer=pay');
 });

@@ -66,6 +66,7 @@ export function resolveTransform(options: KafkaTransformOptions<any>): Transform
     limits: {
       maxBuffered: whole('maxBuffered', options.maxBuffered ?? 2_000, 1, 1_000_000),
       typeHeader: options.typeHeader ?? 'type',
+      consumer: options.groupId,
       positioned: true,
       transactional: true,
       fromEarliest: from === 'earliest',

@@ -31,9 +31,10 @@ export async function commitOn(
     corkUntilNextTick(client);
     const sent = queryOn(client, last, prepareAs);
     const [statement, committed] = await Promise.allSettled([sent, commit()]);
-    // Where the server has refused the statement, COMMIT was a ROLLBACK, whether or not its reply still came.
-    if (statement.status === 'rejected' && failureCode(statement.reason) !== undefined)
-      throw new NotCommitted(statement.reason);
+    // Where the server has refused the statement, COMMIT was a ROLLBACK, whether or not its reply still came. A socket that
+    // broke fails both in the same way, and says nothing of either.
+    if (statement.status === 'rejected' && isServers(statement.reason)) throw new NotCommitted(statement.reason);
+    if (statement.status === 'rejected') throw statement.reason;
     if (committed.status === 'rejected') throw committed.reason;
     return committed.value;
   }
@@ -45,15 +46,20 @@ export async function commitOn(
       return (replies as readonly { command?: string }[]).at(-1)!;
     }
   } catch (error) {
-    if (failureCode(error) === undefined) throw error;
+    if (!isServers(error)) throw error;
     await inTurn(client, () => client.query('ROLLBACK'));
     throw new NotCommitted(error);
   }
   return commit();
 }
 
-/** division_by_zero: the statement that moves a lane's position divides by the number of rows it found. */
-const NO_ROW = '22012';
+/** invalid_argument_for_width_bucket_function: the statement that moves a lane's position found no row. */
+const NO_ROW = '2201G';
+
+/** True for what the server itself has said: only its errors have a severity. */
+function isServers(error: unknown): boolean {
+  return typeof (error as { severity?: unknown } | null)?.severity === 'string';
+}
 
 /** What the failure of a lane's last statement means. */
 export function laneError(error: unknown): unknown {

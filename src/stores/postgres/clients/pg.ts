@@ -229,9 +229,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
       connection.release();
       return rows;
     } catch (error) {
-      if (connection.lost === undefined && !isNevertwiceError(error, 'NT_STORE_DOWN')) connection.release();
+      const ours = ownError(error);
+      // A session on a former primary never writes again.
+      if (connection.lost === undefined && !isNevertwiceError(ours, 'NT_STORE_DOWN')) connection.release();
       else connection.destroy();
-      throw connection.lost === undefined ? error : lostConnection(connection.lost, error);
+      throw connection.lost === undefined ? ours : lostConnection(connection.lost, error);
     }
   }
 }
