@@ -112,6 +112,8 @@ export interface Member {
  */
 export interface KafkaClient {
   readonly name: string;
+  /** How many records of a partition should wait before it is paused, where a pause costs this client more than others. */
+  readonly maxBuffered?: number;
   /** Resolves once the member is set up; the first assignment may come before or after. Rejects with NT_SOURCE_DOWN or NT_CONFIG. */
   join(options: JoinOptions, events: MemberEvents): Promise<Member>;
   /**

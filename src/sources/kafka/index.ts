@@ -59,7 +59,7 @@ export interface KafkaOptions {
   readonly groupId?: string;
   /** Where a partition begins that the group has never committed anything for. Default `earliest`: `latest` skips what is there. */
   readonly from?: 'earliest' | 'latest';
-  /** Records of one partition that may wait in this process before it is paused. Default 2,000. */
+  /** Records of one partition that may wait in this process before it is paused. Default 2,000; with confluent 10,000. */
   readonly maxBuffered?: number;
   /** The header that names a message's type, for handlers by type. Default `type`. */
   readonly typeHeader?: string;
@@ -82,7 +82,7 @@ export function kafkaSource(options: KafkaOptions): Source {
   const { client, topics, groupId, from = 'earliest', clock = systemClock } = options;
   if (topics.length === 0) throw new NevertwiceError('NT_CONFIG', 'kafkaSource got no topics; give at least one');
   const limits: Omit<LaneLimits, 'positioned' | 'consumer'> = {
-    maxBuffered: options.maxBuffered ?? 2_000,
+    maxBuffered: options.maxBuffered ?? client.maxBuffered ?? 2_000,
     typeHeader: options.typeHeader ?? 'type',
     fromEarliest: from === 'earliest',
   };

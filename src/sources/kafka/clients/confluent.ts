@@ -33,6 +33,8 @@ export interface ConfluentOptions {
 export function confluent(kafka: ConfluentLike, options: ConfluentOptions = {}): KafkaClient {
   return {
     name: 'confluent',
+    // A pause throws away what librdkafka holds of the partition, and it is fetched again: with 2,000 records a third slower.
+    maxBuffered: 10_000,
     async join(joining, events) {
       const member = new ConfluentMember(kafka, options.consumer ?? {}, joining, events);
       await member.start();

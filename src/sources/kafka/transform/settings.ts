@@ -64,7 +64,7 @@ export function resolveTransform(options: KafkaTransformOptions<any>): Transform
     },
     decode: options.decode ?? decodeJson,
     limits: {
-      maxBuffered: whole('maxBuffered', options.maxBuffered ?? 2_000, 1, 1_000_000),
+      maxBuffered: whole('maxBuffered', options.maxBuffered ?? client.maxBuffered ?? 2_000, 1, 1_000_000),
       typeHeader: options.typeHeader ?? 'type',
       consumer: options.groupId,
       positioned: true,
