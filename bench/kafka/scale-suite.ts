@@ -18,7 +18,7 @@ interface Sizes {
   readonly rounds: number;
   readonly lagMs: number;
 }
-const FULL: Sizes = { events: 60_000, rounds: 3, lagMs: 10_000 };
+const FULL: Sizes = { events: 40_000, rounds: 2, lagMs: 5_000 };
 const QUICK: Sizes = { events: 2_000, rounds: 1, lagMs: 400 };
 
 interface Cell {
