@@ -2,7 +2,6 @@
 // Not a dependency of this project, because it needs a compiler or a download from GitHub, and only some tests want it.
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -68,7 +67,7 @@ async function compiled(folder: string, client: string): Promise<void> {
     await run(process.execPath, [program, 'rebuild', ...(headers === undefined ? [] : [`--nodedir=${headers}`])], {
       cwd: client,
       // The library beside it, and not a link with those of this machine.
-      env: { ...process.env, CKJS_LINKING: 'dynamic', MAKEFLAGS: `-j${availableParallelism()}` },
+      env: { ...process.env, CKJS_LINKING: 'dynamic' },
       maxBuffer: 64 * 1024 * 1024,
     });
   } finally {
