@@ -21,8 +21,6 @@ export interface TestClient {
   readonly missing?: string | undefined;
   /** A fetch from a topic that was made again is refused, however long it is by then. */
   readonly fetchesByTopicId?: boolean;
-  /** Why members of one group must read the same topics; undefined where they need not. */
-  readonly sameTopics?: string;
   /** A rebalance waits for what is in work in the partitions that go. */
   readonly holdsRebalances?: boolean;
   /** A client of its own, on the run's shared broker unless told otherwise. */
@@ -47,7 +45,6 @@ export const CLIENTS: readonly TestClient[] = [
   {
     name: 'platformatic',
     fetchesByTopicId: true,
-    sameTopics: 'its leader assigns the topics that it reads itself',
     holdsRebalances: true,
     make: (at = shared(), { sessionTimeoutMs, heartbeatMs, metadataMaxAgeMs, user } = {}) =>
       platformatic(platformaticKafka, {

@@ -57,6 +57,24 @@ export class ProducerFailure extends Error {
   }
 }
 
+/**
+ * Ends a transaction that did not come to its commit, and rejects with what stopped it. Where the producer is to go on
+ * afterwards, the abort has to have succeeded.
+ */
+export async function abortFor(
+  failure: unknown,
+  transaction: { abort(): Promise<void> },
+  failureOf: (error: unknown) => ProducerFailure,
+): Promise<never> {
+  const goesOn = failure instanceof ProducerFailure && failure.kind === 'unwritable';
+  try {
+    await transaction.abort();
+  } catch (error) {
+    if (goesOn) throw failureOf(error);
+  }
+  throw failure;
+}
+
 /** By the broker's numbers, which all clients pass on. */
 const KINDS: ReadonlyMap<unknown, FailureKind> = new Map<unknown, FailureKind>([
   [47, 'fenced'], // INVALID_PRODUCER_EPOCH
@@ -140,8 +158,32 @@ function sizeOf({ key, value, headers }: ProducedRecord): number {
   return OVERHEAD + (key?.length ?? 0) + (value?.length ?? 0) + ofHeaders;
 }
 
+/** Records of one topic in the shape of kafkajs, which confluent's client has too. */
+export interface TopicRecords {
+  topic: string;
+  messages: {
+    key: Buffer | null;
+    value: Buffer | null;
+    headers: Record<string, Buffer | Buffer[]>;
+    partition?: number;
+  }[];
+}
+
+/** `unassigned` is what stands for "the partitioner decides": kafkajs wants none, confluent a null. */
+export function byTopic(records: readonly ProducedRecord[], unassigned: { readonly partition?: null }): TopicRecords[] {
+  return [...Map.groupBy(records, ({ topic }) => topic)].map(([topic, ofTopic]) => ({
+    topic,
+    messages: ofTopic.map(record => ({
+      key: record.key,
+      value: record.value,
+      headers: headerObject(record),
+      ...((record.partition === undefined ? unassigned : { partition: record.partition }) as { partition?: number }),
+    })),
+  }));
+}
+
 /** Headers as a plain object, a repeated name with a list. */
-export function headerObject({ headers }: ProducedRecord): Record<string, Buffer | Buffer[]> {
+function headerObject({ headers }: ProducedRecord): Record<string, Buffer | Buffer[]> {
   const object: Record<string, Buffer | Buffer[]> = Object.create(null);
   for (const [name, value] of headers) {
     const before = object[name];

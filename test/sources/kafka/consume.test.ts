@@ -219,8 +219,7 @@ forEachKafkaClient(client => {
     expect(await w.deadLetters()).toMatchObject([{ kind: 'bad-id' }]);
   });
 
-  test('two members of one group that read different topics: every partition of both is read', async ({ skip }) => {
-    if (client.sameTopics !== undefined) skip(client.sameTopics);
+  test('two members of one group that read different topics: every partition of both is read', async () => {
     topic = await freshTopic(2);
     const other = await freshTopic(2);
     onTestFinished(() => other.close());

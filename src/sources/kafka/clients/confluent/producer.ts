@@ -1,11 +1,12 @@
 import {
+  abortFor,
+  byTopic,
   closed,
   type FailureKind,
-  headerObject,
   inChunks,
   kindOf,
-  type ProducedRecord,
   ProducerFailure,
+  type TopicRecords,
   TRANSACTION_TIMEOUT_MS,
   type Transaction,
   type TransactionalProducer,
@@ -17,7 +18,7 @@ export interface ConfluentProducerLike {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
   transaction(): Promise<unknown>;
-  sendBatch(batch: { topicMessages: any[] }): Promise<unknown>;
+  sendBatch(batch: { topicMessages: TopicRecords[] }): Promise<unknown>;
   sendOffsets(offsets: {
     consumer: any;
     topics: { topic: string; partitions: { partition: number; offset: string }[] }[];
@@ -63,18 +64,12 @@ export class ConfluentTransactions implements TransactionalProducer {
     const producer = this.#producer;
     await producer.transaction().catch(rethrow);
     try {
-      for (const chunk of inChunks(outputs, MAX_BYTES)) await producer.sendBatch({ topicMessages: byTopic(chunk) });
+      for (const chunk of inChunks(outputs, MAX_BYTES))
+        await producer.sendBatch({ topicMessages: byTopic(chunk, { partition: null }) });
     } catch (error) {
-      const failure = failureOf(error);
-      await producer.abort().catch(failure.kind === 'unwritable' ? rethrow : () => undefined);
-      throw failure;
+      return abortFor(failureOf(error), producer, failureOf);
     }
-    try {
-      await produced();
-    } catch (error) {
-      await producer.abort().catch(() => undefined);
-      throw error;
-    }
+    await produced().catch(error => abortFor(error, producer, failureOf));
     try {
       // With the consumer comes who it is in the group, as of now.
       await producer.sendOffsets({
@@ -82,8 +77,7 @@ export class ConfluentTransactions implements TransactionalProducer {
         topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
       });
     } catch (error) {
-      await producer.abort().catch(() => undefined);
-      throw failureOf(error);
+      return abortFor(failureOf(error), producer, failureOf);
     }
     await producer.commit().catch(rethrow);
   }
@@ -91,18 +85,6 @@ export class ConfluentTransactions implements TransactionalProducer {
   close(): Promise<void> {
     return closed(this.#producer.disconnect());
   }
-}
-
-function byTopic(records: readonly ProducedRecord[]): any[] {
-  return [...Map.groupBy(records, ({ topic }) => topic)].map(([topic, ofTopic]) => ({
-    topic,
-    messages: ofTopic.map(record => ({
-      key: record.key,
-      value: record.value,
-      headers: headerObject(record),
-      partition: record.partition ?? null,
-    })),
-  }));
 }
 
 /** librdkafka's own numbers are negative; the broker's are positive. */

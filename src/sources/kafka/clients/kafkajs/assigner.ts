@@ -1,3 +1,5 @@
+import { shareOut } from '../share-out.ts';
+
 interface GroupMember {
   readonly memberId: string;
   readonly memberMetadata: Buffer;
@@ -9,10 +11,8 @@ interface Cluster {
 }
 
 /**
- * The client's round robin, with one difference: each topic goes to the members that subscribe to it, whatever the leader
- * itself reads. The client's own assigns the leader's topics alone, to everybody: where two members of a group read
- * different topics, some partitions are read by nobody. It has the same name and speaks the same protocol, so that
- * members with either form one group while a deployment rolls.
+ * Shares out by subscription under the name and the protocol of the client's own round robin, so that members with either
+ * form one group while a deployment rolls.
  */
 export function bySubscription({ cluster }: { readonly cluster: Cluster }): object {
   return {
@@ -23,42 +23,25 @@ export function bySubscription({ cluster }: { readonly cluster: Cluster }): obje
       metadata: encodeSubscription(topics),
     }),
     async assign({ members }: { members: readonly GroupMember[] }) {
-      const readers = readersOf(members);
-      const assigned = new Map<string, Map<string, number[]>>();
-      let turn = 0;
-      for (const topic of [...readers.keys()].sort()) {
-        const ids = readers.get(topic)!;
-        for (const partition of await partitionsOf(cluster, topic)) {
-          const memberId = ids[turn++ % ids.length]!;
-          const mine = assigned.get(memberId) ?? new Map<string, number[]>();
-          assigned.set(memberId, mine.set(topic, [...(mine.get(topic) ?? []), partition]));
-        }
-      }
+      const subscriptions = new Map(
+        members.map(({ memberId, memberMetadata }) => [memberId, decodeTopics(memberMetadata)]),
+      );
+      const counts = new Map<string, number>();
+      for (const topic of new Set([...subscriptions.values()].flat()))
+        counts.set(topic, await partitionCount(cluster, topic));
+      const assigned = shareOut(subscriptions, topic => counts.get(topic)!);
       return [...assigned].map(([memberId, topics]) => ({ memberId, memberAssignment: encodeAssignment(topics) }));
     },
   };
 }
 
-/** Member ids by topic, in order. */
-function readersOf(members: readonly GroupMember[]): ReadonlyMap<string, readonly string[]> {
-  const readers = new Map<string, string[]>();
-  for (const { memberId, memberMetadata } of members.toSorted((a, b) => (a.memberId < b.memberId ? -1 : 1))) {
-    for (const topic of decodeTopics(memberMetadata)) readers.set(topic, [...(readers.get(topic) ?? []), memberId]);
-  }
-  return readers;
-}
-
-/** Nothing for a topic that is not there; its reader says so itself. */
-async function partitionsOf(cluster: Cluster, topic: string): Promise<readonly number[]> {
+async function partitionCount(cluster: Cluster, topic: string): Promise<number> {
   try {
     await cluster.addTargetTopic(topic);
   } catch {
-    return [];
+    return 0;
   }
-  return cluster
-    .findTopicPartitionMetadata(topic)
-    .map(({ partitionId }) => partitionId)
-    .sort((a, b) => a - b);
+  return cluster.findTopicPartitionMetadata(topic).length;
 }
 
 // The consumer protocol, version 0: https://kafka.apache.org/protocol (ConsumerProtocolSubscription, ConsumerProtocolAssignment).

@@ -1,14 +1,16 @@
 import { laneIdOf } from '../../client.ts';
 import {
+  abortFor,
   afterTheLast,
+  byTopic,
   CONCURRENT_TRANSACTIONS,
   closed,
-  headerObject,
   inChunks,
   kindOf,
   type ProducedRecord,
   ProducerFailure,
   type ProducerOptions,
+  type TopicRecords,
   TRANSACTION_TIMEOUT_MS,
   type Transaction,
   type TransactionalProducer,
@@ -22,7 +24,7 @@ export interface KafkaJsProducerLike {
 }
 
 interface KafkaJsTransactionLike {
-  sendBatch(batch: { topicMessages: any[] }): Promise<readonly { topicName: string; partition: number }[]>;
+  sendBatch(batch: { topicMessages: TopicRecords[] }): Promise<readonly { topicName: string; partition: number }[]>;
   sendOffsets(offsets: {
     consumerGroupId: string;
     topics: { topic: string; partitions: { partition: number; offset: string }[] }[];
@@ -86,37 +88,18 @@ export class KafkaJsTransactions implements TransactionalProducer {
         error => numberOf(error) === CONCURRENT_TRANSACTIONS,
       );
       for (const chunk of inChunks(outputs, MAX_BYTES)) {
-        assertWritten(chunk, await transaction.sendBatch({ topicMessages: byTopic(chunk) }));
+        assertWritten(chunk, await transaction.sendBatch({ topicMessages: byTopic(chunk, {}) }));
       }
     } catch (error) {
-      const failure = failureOf(error);
-      await transaction.abort().catch(failure.kind === 'unwritable' ? rethrow : () => undefined);
-      throw failure;
+      return abortFor(failureOf(error), transaction, failureOf);
     }
-    try {
-      await produced();
-    } catch (error) {
-      await transaction.abort().catch(() => undefined);
-      throw error;
-    }
+    await produced().catch(error => abortFor(error, transaction, failureOf));
     await transaction.commit().catch(rethrow);
   }
 
   close(): Promise<void> {
     return closed(this.#producer.disconnect());
   }
-}
-
-function byTopic(records: readonly ProducedRecord[]): any[] {
-  return [...Map.groupBy(records, ({ topic }) => topic)].map(([topic, ofTopic]) => ({
-    topic,
-    messages: ofTopic.map(record => ({
-      key: record.key,
-      value: record.value,
-      headers: headerObject(record),
-      ...(record.partition === undefined ? {} : { partition: record.partition }),
-    })),
-  }));
 }
 
 /** It drops records for a partition that does not exist, and says nothing. */

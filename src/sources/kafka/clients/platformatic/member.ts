@@ -10,6 +10,7 @@ import {
   type TopicPartition,
 } from '../../client.ts';
 import { ProducerFailure } from '../../producer.ts';
+import { bySubscription } from './assigner.ts';
 import { isRefused, startError } from './errors.ts';
 import { Fetcher } from './fetcher.ts';
 import { type Generation, GroupOffsets, type TransactionId } from './offsets.ts';
@@ -55,7 +56,8 @@ export class PlatformaticMember implements Member {
     this.#events = events;
     const protocols = options.protocols as readonly { readonly name: string }[] | undefined;
     this.#cooperative = protocols?.every(({ name }) => name === COOPERATIVE) ?? false;
-    const both = { ...options, groupId: joining.groupId, autocommit: false };
+    const partitionAssigner = bySubscription(kafka, this.#cooperative);
+    const both = { partitionAssigner, ...options, groupId: joining.groupId, autocommit: false };
     // Of the log, `inspect` wants all that is there; a reader begins in front of transactions that are still open.
     this.#group = new Wire(kafka, {
       ...both,

@@ -1,4 +1,5 @@
 import {
+  abortFor,
   closed,
   inChunks,
   kindOf,
@@ -91,23 +92,18 @@ export class PlatformaticTransactions implements TransactionalProducer {
       for (const chunk of inChunks(outputs, MAX_BYTES)) await transaction.send({ messages: chunk.map(messageOf) });
     } catch (error) {
       const failure = failureOf(error);
-      await transaction.abort().catch(failure.kind === 'unwritable' ? rethrow : () => undefined);
-      if (failure.kind === 'unwritable') await this.#replace();
-      throw failure;
+      await abortFor(failure, transaction, failureOf).catch(async aborted => {
+        if (aborted === failure && failure.kind === 'unwritable') await this.#replace();
+        throw aborted;
+      });
     }
-    try {
-      await produced();
-    } catch (error) {
-      await transaction.abort().catch(() => undefined);
-      throw error;
-    }
+    await produced().catch(error => abortFor(error, transaction, failureOf));
     try {
       const { producerId, producerEpoch } = this.#producer;
       // Not their `addOffset`: it takes who we are in the group from a message, and so as it was when that was fetched.
       await this.#member.commitIn({ transactionalId, producerId, producerEpoch }, [offset]);
     } catch (error) {
-      await transaction.abort().catch(() => undefined);
-      throw failureOf(error);
+      return abortFor(failureOf(error), transaction, failureOf);
     }
     await transaction.commit().catch(rethrow);
   }

@@ -1,10 +1,12 @@
 import type { TopicPartition } from '../../client.ts';
+import type { AssignerLike } from './assigner.ts';
 import type { PlatformaticProducerLike } from './producer.ts';
 
 /** What we call of the module `@platformatic/kafka`, beside its requests, which are looked up by name and version. */
 export interface PlatformaticLike {
   readonly Consumer: new (options: any) => PlatformaticConsumerLike;
   readonly Producer: new (options: any) => PlatformaticProducerLike;
+  readonly cooperativeStickyAssigner: AssignerLike;
 }
 
 export interface PlatformaticConsumerLike {
