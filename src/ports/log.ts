@@ -33,6 +33,11 @@ export interface LaneLog {
   beginAt(offset: bigint): void;
   /** The position that the store has committed, for the broker to keep beside what is settled. */
   recorded(position: bigint): void;
+  /**
+   * Replaces what somebody else has set for this reader by the recorded position. Resolves when the broker has it, or when the
+   * lane goes: only from then on can another one's later word be told from the one that this reader has begun with.
+   */
+  claim(): Promise<void>;
   /** The lane ends, and the source hands out another one for the same log if it still owns it. */
   reopen(): void;
 }

@@ -37,8 +37,7 @@ function problem(row: LaneRow, position: bigint, log: LogState): Finding | undef
   if (position > log.end) {
     return changed(`the log ends at ${log.end}, before position ${position}: it lost its end, or is a new one`);
   }
-  const known = fieldOf(row.log, 'group') === String(committed?.offset);
-  if (committed?.position === null && committed.offset !== position && !known) {
+  if (committed?.position === null && committed.offset !== position) {
     return {
       found: 'question',
       code: 'NT_OFFSET_RESET',

@@ -7,16 +7,12 @@ import type { LogState } from '../ports/log.ts';
  * or a log that lost its end, has the same offsets with other records.
  */
 
-/**
- * `cluster=… topic=… partitions=4`; what the client does not show is left out. `group=17` is an offset that somebody else
- * had set when the lane began: as long as it stands, it is no news.
- */
-export function logText({ clusterId, topicId, partitions, committed }: LogState): string {
+/** `cluster=… topic=… partitions=4`; what the client does not show is left out. */
+export function logText({ clusterId, topicId, partitions }: LogState): string {
   const parts = [
     ...(clusterId === undefined ? [] : [`cluster=${clusterId}`]),
     ...(topicId === undefined ? [] : [`topic=${topicId}`]),
     `partitions=${partitions}`,
-    ...(committed?.position === null ? [`group=${committed.offset}`] : []),
   ];
   return parts.join(' ');
 }

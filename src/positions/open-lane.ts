@@ -1,4 +1,5 @@
 import { backoffMs } from '../core/backoff.ts';
+import { onAbort } from '../core/on-abort.ts';
 import { describeError, isNevertwiceError, NevertwiceError } from '../errors.ts';
 import type { Health } from '../outage.ts';
 import type { Path } from '../path.ts';
@@ -21,10 +22,13 @@ export interface Opening {
   readonly stopping: AbortSignal;
 }
 
+/** A lane that is ours, and begins. */
 export interface OpenLane {
   readonly position: LanePosition;
-  /** Deliveries that were received to look at the log, and are the lane's first. */
-  readonly received: readonly Delivery[];
+  /** The record before the position, where it is to be looked at. */
+  readonly mark: string | undefined;
+  /** The group's offset is somebody else's word, which the lane has begun with or was told to pass over. */
+  readonly foreign: boolean;
 }
 
 /**
@@ -40,7 +44,7 @@ export async function openLane(opening: Opening): Promise<OpenLane | undefined> 
   for (let looks = 1; row !== undefined && !stopping.aborted; looks++) {
     const begun = await begin(opening, log, row);
     if (begun === 'lost') return reopenLane(opening);
-    if (begun !== undefined) return check(opening, log, begun);
+    if (begun !== undefined) return opened(opening, log, begun);
     await path.clock.sleep(backoffMs(looks, LOOKS, path.clock.random()), stopping);
     // Once more what the row says, if it is still ours: a person may have answered.
     const { epoch }: LaneRow = row;
@@ -58,7 +62,7 @@ function logOf({ path, lane }: Opening): LaneLog {
   );
 }
 
-type Begun = LaneRow & { readonly position: bigint; readonly earliest: bigint };
+type Begun = LaneRow & { readonly position: bigint; readonly earliest: bigint; readonly foreign: boolean };
 
 /** Where it begins; undefined while nobody can say, `lost` where another owner has come. */
 async function begin(opening: Opening, log: LaneLog, row: LaneRow): Promise<Begun | 'lost' | undefined> {
@@ -96,52 +100,52 @@ async function begin(opening: Opening, log: LaneLog, row: LaneRow): Promise<Begu
     if (written === undefined) return undefined;
     if (!written) return 'lost';
   }
-  return { ...row, position, mark, earliest: state.earliest };
+  return { ...row, position, mark, earliest: state.earliest, foreign: state.committed?.position === null };
 }
 
-/** Reads the record before the position where it is still there, and compares it with what was handled. */
-async function check(opening: Opening, log: LaneLog, row: Begun): Promise<OpenLane | undefined> {
-  const { path, lane, rows, stopping } = opening;
+function opened({ path, rows }: Opening, log: LaneLog, { foreign, earliest, ...row }: Begun): OpenLane {
   const position = new LanePosition(rows, path.consumer, path.dedupe === 'position', row);
   log.recorded(row.position);
-  if (row.mark === undefined || row.position <= row.earliest) {
-    log.beginAt(row.position);
-    return { position, received: [] };
-  }
-  log.beginAt(row.position - 1n);
-  const received = await lane.receive(1, stopping);
-  const [record] = received;
-  if (record === undefined) return undefined;
-  // Compacted, or behind a retention that ends right here: there is nothing to compare with.
-  if (record.offset! >= row.position) return { position, received };
-  if (isMarked(record, row.mark)) {
-    await lane.settle([{ delivery: record, settle: 'ack', verdict: 'duplicate' }]);
-    return { position, received: [] };
-  }
-  ask(opening, 'NT_LOG_CHANGED', `the record at ${record.offset} is not the one that was handled`);
-  await answered(opening, row);
-  return reopenLane(opening);
+  const looked = row.mark !== undefined && row.position > earliest;
+  log.beginAt(looked ? row.position - 1n : row.position);
+  return { position, mark: looked ? row.mark : undefined, foreign };
 }
 
-/** Resolves when the row has changed hands or holds an answer. */
-async function answered({ path, lane, rows, stopping, ...opening }: Opening, { epoch }: LaneRow): Promise<void> {
-  let mine = epoch;
-  for (let looks = 1; !stopping.aborted; looks++) {
-    await path.clock.sleep(backoffMs(looks, LOOKS, path.clock.random()), stopping);
-    const row = await throughOutages({ path, lane, rows, stopping, ...opening }, () =>
-      rows.reraise(path.consumer, lane.id, mine),
-    );
-    if (row?.beginAt !== undefined || row === undefined) return;
-    mine = row.epoch;
+/**
+ * What comes before the first batch: the record before the position is compared with what was handled, where it is still
+ * there, and the group's offset is made ours. Deliveries that were received for it and are the lane's first; undefined when
+ * the lane ends, or begins anew.
+ */
+export async function firstLook(
+  opening: Opening,
+  { position, mark, foreign }: OpenLane,
+): Promise<readonly Delivery[] | undefined> {
+  const { lane, stopping } = opening;
+  const log = logOf(opening);
+  let received: readonly Delivery[] = [];
+  if (mark !== undefined) {
+    const [record] = await lane.receive(1, stopping);
+    if (record === undefined) return undefined;
+    // Compacted, or behind a retention that ends right here: there is nothing to compare with.
+    if (record.offset! >= position.at) received = [record];
+    else if (isMarked(record, mark)) await lane.settle([{ delivery: record, settle: 'ack', verdict: 'duplicate' }]);
+    else {
+      ask(opening, 'NT_LOG_CHANGED', `the record at ${record.offset} is not the one that was handled`);
+      // The answer raises the epoch, which takes the lane from us as another owner would.
+      await new Promise<void>(resolve => onAbort(stopping, resolve));
+      return undefined;
+    }
   }
+  // Before anything is committed in the database: then the group's offset is still where the lane has begun, and later it
+  // would look like news.
+  if (foreign) await unlessAborted(stopping, log.claim());
+  return stopping.aborted ? undefined : received;
 }
 
 function unlessAborted<R>(signal: AbortSignal, promise: Promise<R>): Promise<R | undefined> {
   const aborted = Promise.withResolvers<undefined>();
-  const onAbort = () => aborted.resolve(undefined);
-  if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, { once: true });
-  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort));
+  const unheard = onAbort(signal, () => aborted.resolve(undefined));
+  return Promise.race([promise, aborted.promise]).finally(unheard);
 }
 
 /** Another owner, or an answer: the lane begins anew, a moment later, so that two who believe to own it do not race. */

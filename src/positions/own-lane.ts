@@ -1,13 +1,14 @@
 import { consumeLane } from '../consumer.ts';
+import { backoffMs } from '../core/backoff.ts';
 import { anyOf } from '../core/on-abort.ts';
 import { isNevertwiceError } from '../errors.ts';
 import type { LaneRun } from '../lanes.ts';
 import type { LaneRows } from '../ports/lanes.ts';
 import type { LanePosition } from './lane-position.ts';
-import { openLane, reopenLane } from './open-lane.ts';
+import { firstLook, openLane, reopenLane } from './open-lane.ts';
 
-/** A lane that has nothing to do looks this often whether it is still its own: a person may have said where to begin. */
-const LOOK_MS = 8_000;
+/** How often a lane that commits nothing looks whether it is still its own: a person may have said where to begin. */
+const LOOKS = { minMs: 250, maxMs: 10_000 };
 
 /**
  * A lane whose position the store keeps: taken over, begun where the position says, and given up when somebody else has
@@ -24,7 +25,9 @@ export async function ownLane(run: LaneRun, rows: LaneRows): Promise<void> {
   const stopping = anyOf([run.stopping, taken.signal]);
   void watch(run, rows, open.position, anyOf([run.stopping, ended.signal]), taken);
   try {
-    await consumeLane({ ...run, stopping: stopping.signal, position: open.position }, open.received);
+    const received = await firstLook({ ...opening, stopping: stopping.signal }, open);
+    if (received !== undefined)
+      await consumeLane({ ...run, stopping: stopping.signal, position: open.position }, received);
   } catch (error) {
     if (!isNevertwiceError(error, 'NT_LANE_LOST')) throw error;
     taken.abort();
@@ -49,9 +52,14 @@ async function watch(
   taken: AbortController,
 ): Promise<void> {
   const { signal } = stopped;
-  for (let at = position.at; !signal.aborted && !taken.signal.aborted; at = position.at) {
-    await path.clock.sleep(LOOK_MS * (0.75 + 0.5 * path.clock.random()), signal);
-    if (signal.aborted || position.at !== at) continue;
+  let at = position.at;
+  for (let looks = 1; !signal.aborted && !taken.signal.aborted; looks++) {
+    await path.clock.sleep(backoffMs(looks, LOOKS, path.clock.random()), signal);
+    if (signal.aborted) break;
+    if (position.at !== at) {
+      at = position.at;
+      continue;
+    }
     const { epoch } = position;
     // What a look cannot find out, the next batch or the next look does.
     const all = await rows.list(path.consumer).catch(() => []);

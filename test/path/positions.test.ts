@@ -202,6 +202,20 @@ describe.each(backends)('$name', ({ create }) => {
       expect(log.committed).toEqual({ offset: 11n, position: 11n });
     });
 
+    test('the same offset set once more is asked about once more, also when the consumer has begun with it', async () => {
+      log.append(...five(10));
+      log.reset(4n);
+      await (await startUntil({}, 10)).stop();
+      expect(await w.balance()).toBe(30);
+      log.reset(4n);
+      const question = await asked('NT_OFFSET_RESET');
+      const { stop } = start();
+      await question();
+      await w.another().lanes.order('pay', 'log/0', 'group');
+      await until('done again on purpose', async () => (await w.balance()) === 60, WITHIN_MS);
+      await stop();
+    });
+
     test('a topic that was made again: its records are new, whatever their offsets say', async () => {
       log.append(...five(10));
       await (await startUntil({}, 10)).stop();
@@ -293,7 +307,7 @@ describe.each(backends)('$name', ({ create }) => {
     );
     await expect(dead.done).rejects.toThrow('on purpose');
     expect((await row())?.position).toBe(10n);
-    expect(log.committed).toEqual({ offset: 4n, position: null });
+    expect(log.committed).toEqual({ offset: 4n, position: 4n });
     const warnings = await warningsOf('NT_OFFSET_RESET');
     log.append(...five(1));
     await (await startUntil({}, 11)).stop();

@@ -66,6 +66,9 @@ export function testLog(): TestLog {
         recorded: at => {
           position = at;
         },
+        claim: async () => {
+          committed = { offset: position!, position: position! };
+        },
         reopen: () => {
           if (lane !== mine) return;
           mine.revoke();

@@ -60,6 +60,8 @@ export class KafkaLane implements Lane {
   /** True until the consumer has said where to begin. */
   #held: boolean;
   #recorded: bigint | undefined;
+  /** Set while the group's offset is somebody else's and has to become ours. */
+  #claim: PromiseWithResolvers<void> | undefined;
   #paused = false;
   #end: bigint | undefined;
   #committed: bigint | undefined;
@@ -100,6 +102,12 @@ export class KafkaLane implements Lane {
       },
       recorded: position => {
         this.#recorded = position;
+      },
+      claim: () => {
+        this.#claim ??= Promise.withResolvers();
+        if (this.leaving.aborted) this.#claim.resolve();
+        this.#owner.settled();
+        return this.#claim.promise;
       },
       reopen: () => this.#owner.reopen(this),
     };
@@ -228,6 +236,7 @@ export class KafkaLane implements Lane {
     if (this.#limits.transactional || this.revoked.aborted || settled === undefined) return undefined;
     // The record before the position is read once more to be looked at; it is done all the same.
     const offset = this.#recorded !== undefined && settled < this.#recorded ? this.#recorded : settled;
+    if (this.#claim !== undefined) return offset;
     return this.#committed === undefined || offset > this.#committed ? offset : undefined;
   }
 
@@ -238,11 +247,14 @@ export class KafkaLane implements Lane {
 
   committed(offset: bigint): void {
     this.#committed = offset;
+    this.#claim?.resolve();
+    this.#claim = undefined;
   }
 
   /** No more deliveries. Resolves when nothing of the lane is in work any more. */
   leave(): Promise<void> {
     this.#buffer = [];
+    this.#claim?.resolve();
     this.#departure.abort();
     return this.#taken ? this.#quiet.promise : Promise.resolve();
   }
@@ -259,6 +271,7 @@ export class KafkaLane implements Lane {
 
   revoke(): void {
     this.#buffer = [];
+    this.#claim?.resolve();
     this.#departure.abort();
     this.#revocation.abort();
   }

@@ -164,6 +164,28 @@ test('a tombstone is a message without a value, a missing key is none, bytes tha
   expect(lane.lag).toBe(5);
 });
 
+test('an offset that somebody else has set becomes ours before anything is handled, be it the same or a later one', async () => {
+  const { lane, asked } = laneWith({ positioned: true });
+  lane.committed(5n);
+  lane.log!.recorded(5n);
+  lane.log!.beginAt(5n);
+  expect(lane.uncommitted).toBeUndefined();
+  let ours = false;
+  const claimed = lane.log!.claim().then(() => {
+    ours = true;
+  });
+  expect(asked.at(-1)).toBe('settled');
+  expect(lane.uncommitted).toBe(5n);
+  await Promise.resolve();
+  expect(ours).toBe(false);
+  lane.committed(5n);
+  await claimed;
+  expect(lane.uncommitted).toBeUndefined();
+  const waiting = lane.log!.claim();
+  lane.revoke();
+  await waiting;
+});
+
 test('the record before the position is looked at once more, and the group is never told less than the position', async () => {
   const { lane } = laneWith({ positioned: true });
   lane.log!.recorded(5n);

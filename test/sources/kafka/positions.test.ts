@@ -126,6 +126,13 @@ forEachKafkaClient(client => {
     await at(20);
     await second.stop();
     expect(await w.balance()).toBe(125);
+    await committed(20);
+    // The same once more is another word, and not the one that was answered.
+    await setOffset(15);
+    const third = start();
+    await until('asked again', async () => (await warnings.read()).length > 1, WITHIN_MS);
+    expect(await w.balance()).toBe(125);
+    await third.stop();
   });
 
   test('a topic that is deleted and made again while it runs: asked about, and then read from its first record', async () => {

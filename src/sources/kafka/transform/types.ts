@@ -43,7 +43,7 @@ export type KafkaTransformOptions<Body = unknown> = {
   /** The group whose offsets are committed with the outputs. */
   readonly groupId: string;
   /**
-   * The beginning of the transactional ids: `<this>-<topic>-<partition>`. Default: the group. Must stay the same over
+   * The beginning of the transactional ids: `<this>/<topic>/<partition>`. Default: the group. Must stay the same over
    * restarts, hosts and deployments, and be no other application's: it is what fences a process that was taken for dead.
    */
   readonly transactionalId?: string;
