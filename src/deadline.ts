@@ -15,7 +15,9 @@ export interface Started<E> {
 export class Deadline<E> {
   readonly #timeoutMs: number;
   readonly #unheard: () => void;
-  readonly #cutOff: (reason: unknown, item: E | undefined) => void;
+  // As it was given: wrapped in a closure of the constructor's, scavenges kept what it reaches, which is the whole batch, until
+  // the next full collection (Node.js 24; half of all the time a message took).
+  readonly #cutOff: (reason: unknown, item: E | undefined) => unknown;
   readonly #controller = new AbortController();
   /** The longest running first. */
   readonly #running = new Set<Started<E>>();
@@ -24,7 +26,7 @@ export class Deadline<E> {
 
   constructor(timeoutMs: number, abort: AbortSignal, cutOff: (reason: unknown, item: E | undefined) => unknown) {
     this.#timeoutMs = timeoutMs;
-    this.#cutOff = (reason, item) => this.#over.reject(cutOff(reason, item));
+    this.#cutOff = cutOff;
     this.#over.promise.catch(() => undefined);
     this.#unheard = onAbort(abort, () => this.#end(abort.reason, undefined));
   }
@@ -73,7 +75,7 @@ export class Deadline<E> {
 
   #end(reason: unknown, item: E | undefined): void {
     this.#controller.abort(reason);
-    this.#cutOff(reason, item);
+    this.#over.reject(this.#cutOff(reason, item));
   }
 
   #overrun(): NevertwiceError {

@@ -128,18 +128,34 @@ function eachProperty(input: object, visit: (name: string, value: unknown) => vo
 function valuesIn(input: object, name: string): readonly unknown[] {
   const wanted = name.toLowerCase();
   let found: unknown[] | undefined;
-  eachEntry(input, (given, value) => {
-    const text = typeof given === 'string' ? given : utf8(given);
-    if (text !== wanted && (text.length !== wanted.length || text.toLowerCase() !== wanted)) return;
-    if (Array.isArray(value)) {
-      found ??= [];
-      for (const one of value) if (one !== undefined) found.push(one);
-    } else if (value !== undefined) {
-      if (found === undefined) found = [value];
-      else found.push(value);
+  // Without a function for each: this is asked for every header of every message.
+  if (!(Symbol.iterator in input)) {
+    for (const given in input) {
+      if (!isName(given, wanted) || !Object.hasOwn(input, given)) continue;
+      found = withValue(found, (input as Record<string, unknown>)[given]);
     }
+    return found ?? NONE;
+  }
+  eachEntry(input, (given, value) => {
+    if (isName(typeof given === 'string' ? given : utf8(given), wanted)) found = withValue(found, value);
   });
   return found ?? NONE;
+}
+
+function isName(text: string, wanted: string): boolean {
+  return text === wanted || (text.length === wanted.length && text.toLowerCase() === wanted);
+}
+
+function withValue(found: unknown[] | undefined, value: unknown): unknown[] | undefined {
+  if (value === undefined) return found;
+  if (!Array.isArray(value)) {
+    if (found === undefined) return [value];
+    found.push(value);
+    return found;
+  }
+  const all = found ?? [];
+  for (const one of value) if (one !== undefined) all.push(one);
+  return all;
 }
 
 function isStringOrBytes(value: unknown): value is string | Uint8Array {

@@ -1,18 +1,20 @@
-/** One offset that was handed out. */
+/** One offset on its way: read, handed out, settled. */
 export interface WindowEntry {
   readonly offset: bigint;
   settled: boolean;
 }
 
 /**
- * What a reader of one partition may commit: the lowest offset that is not settled, or the one behind everything that was
- * read. A low-water mark, since a committed offset says that all before it is done. Offsets are bigints: as text "9" is
- * above "10", and as numbers they end at 2^53. Gaps (compaction, control records) do not stall it.
+ * What a reader of one partition has read and may commit: the lowest offset that is not settled, or the one behind
+ * everything that was read. A low-water mark, since a committed offset says that all before it is done. Offsets are bigints:
+ * as text "9" is above "10", and as numbers they end at 2^53. Gaps (compaction, control records) do not stall it.
  */
-export class OffsetWindow {
-  #entries: WindowEntry[] = [];
+export class OffsetWindow<E extends WindowEntry> {
+  #entries: E[] = [];
   /** Everything before this index is settled. */
   #head = 0;
+  /** Everything before this index is handed out. */
+  #taken = 0;
   #next: bigint | undefined;
 
   /** The offset behind everything that was read; undefined before the first fetch. */
@@ -20,9 +22,14 @@ export class OffsetWindow {
     return this.#next;
   }
 
-  /** Offsets read and not settled yet. */
+  /** Read and not settled yet. */
   get open(): number {
     return this.#entries.length - this.#head;
+  }
+
+  /** Read and not handed out yet. */
+  get waiting(): number {
+    return this.#entries.length - this.#taken;
   }
 
   /** The offset to commit: the next to be read by whoever comes after us. Undefined while nothing was read. */
@@ -30,13 +37,22 @@ export class OffsetWindow {
     return this.#entries[this.#head]?.offset ?? this.#next;
   }
 
-  /** An offset to hand out; undefined when it was read before. They must come in rising order. */
-  add(offset: bigint): WindowEntry | undefined {
-    if (this.#next !== undefined && offset < this.#next) return undefined;
-    const entry = { offset, settled: false };
+  /** True when this offset, or one behind it, was read before. */
+  has(offset: bigint): boolean {
+    return this.#next !== undefined && offset < this.#next;
+  }
+
+  /** Something to hand out. They must come in rising order, each offset once. */
+  add(entry: E): void {
     this.#entries.push(entry);
-    this.#next = offset + 1n;
-    return entry;
+    this.#next = entry.offset + 1n;
+  }
+
+  /** The next that wait, in order. */
+  take(max: number): E[] {
+    const taken = this.#entries.slice(this.#taken, this.#taken + max);
+    this.#taken += taken.length;
+    return taken;
   }
 
   /** There is nothing to hand out before `offset`. */
@@ -44,11 +60,12 @@ export class OffsetWindow {
     if (this.#next === undefined || offset > this.#next) this.#next = offset;
   }
 
-  settle(entry: WindowEntry): void {
+  settle(entry: E): void {
     entry.settled = true;
     while (this.#entries[this.#head]?.settled) this.#head++;
     if (this.#head < 1_024 || this.#head * 2 < this.#entries.length) return;
     this.#entries = this.#entries.slice(this.#head);
+    this.#taken -= this.#head;
     this.#head = 0;
   }
 }

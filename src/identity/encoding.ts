@@ -4,19 +4,28 @@ import { asBuffer, strictUtf8 } from '../core/bytes.ts';
 /** Rises when the same id would get another key, by `encodeKey` or by `joinParts`. Part of the identity signature. */
 export const ENCODING_VERSION = 1;
 
-/** An id as the stores keep it: binary, short, compared byte by byte, the same in every database. A claim on it. */
+/**
+ * An id as the stores keep it: binary, short, compared byte by byte, the same in every database. A claim on it. Made when
+ * asked for: where the position tells copies nobody asks, PostgreSQL takes the hex, and bytes for each message are work
+ * for the garbage collector.
+ */
 export class EncodedKey {
-  /** The bytes as lower-case hex. */
-  readonly hex: string;
   /** 16 bytes of the payload's fingerprint as lower-case hex, once it is known. */
   fingerprint: string | undefined = undefined;
+  readonly #id: string;
+  #hex: string | undefined;
   #key: Uint8Array | undefined;
 
-  constructor(hex: string) {
-    this.hex = hex;
+  constructor(id: string) {
+    this.#id = id;
   }
 
-  /** Made when asked for: PostgreSQL takes the hex, and bytes for each message are work for the garbage collector. */
+  /** The bytes as lower-case hex. */
+  get hex(): string {
+    this.#hex ??= hexOf(this.#id);
+    return this.#hex;
+  }
+
   get key(): Uint8Array {
     this.#key ??= Buffer.from(this.hex, 'hex');
     return this.#key;
@@ -49,21 +58,21 @@ for (let n = 0; n < 16; n++) NIBBLE[n.toString(16).charCodeAt(0)] = n;
  * them merged.
  */
 export function encodeKey(id: string): EncodedKey {
-  if (id.length === 36) {
-    if (isUuid(id)) {
-      return new EncodedKey(
-        `${UUID_HEX}${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(14, 18)}${id.slice(19, 23)}${id.slice(24)}`,
-      );
-    }
+  return new EncodedKey(id);
+}
+
+function hexOf(id: string): string {
+  if (id.length === 36 && isUuid(id)) {
+    return `${UUID_HEX}${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(14, 18)}${id.slice(19, 23)}${id.slice(24)}`;
   }
   if (id.length <= MAX_RAW_BYTES) {
     // Three bytes a UTF-16 unit is the most there can be, so one write measures and encodes.
     const bytes = Buffer.allocUnsafe(1 + 3 * id.length);
     bytes[0] = RAW;
     const length = bytes.write(id, 1, 'utf8');
-    if (length <= MAX_RAW_BYTES) return new EncodedKey(bytes.toString('hex', 0, 1 + length));
+    if (length <= MAX_RAW_BYTES) return bytes.toString('hex', 0, 1 + length);
   }
-  return new EncodedKey(`${DIGEST_HEX}${hash('sha256', id, 'hex')}`);
+  return `${DIGEST_HEX}${hash('sha256', id, 'hex')}`;
 }
 
 /** The id of a key, for people; undefined for a digest, whose id is not stored, and for what is no key. */

@@ -37,6 +37,19 @@ const json = fc.jsonValue({ maxDepth: 4 });
 // -0 is 0, as JSON text does not keep the sign either.
 const unsigned = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
 
+test('a text is written as JSON writes it', () => {
+  const unit = fc.oneof(
+    fc.integer({ min: 0, max: 0xffff }).map(code => String.fromCharCode(code)),
+    fc.constantFrom('"', '\\', '\n', 'a', '\u007f', '\ud83d\ude00'),
+  );
+  fc.assert(
+    fc.property(fc.string({ unit }), text => {
+      expect(canonicalText(text)).toBe(JSON.stringify(text));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
 describe('fingerprintOf', () => {
   test('is 16 bytes as lower-case hex, the same for ever: stored rows depend on it', () => {
     expect(fingerprintOf({ customer_id: 'c1', amount_cents: 250 })).toBe(

@@ -6,7 +6,7 @@ import type { Lane, Settlement } from '../../ports/source.ts';
 import { WaitList } from '../wait-list.ts';
 import { type Fetched, laneIdOf, type PartitionState, type TopicPartition } from './client.ts';
 import { logStateOf, metadataOf } from './log-state.ts';
-import { deliveryOf, type KafkaDelivery } from './record.ts';
+import { KafkaDelivery, type LaneFacts } from './record.ts';
 
 /** What a lane asks of the member that owns it. */
 export interface LaneOwner {
@@ -50,12 +50,12 @@ export class KafkaLane implements Lane {
   readonly log: LaneLog | undefined;
   readonly #owner: LaneOwner;
   readonly #limits: LaneLimits;
+  readonly #facts: LaneFacts;
   readonly #revocation = new AbortController();
   readonly #departure = new AbortController();
   readonly #quiet = Promise.withResolvers<void>();
-  readonly #window = new OffsetWindow();
+  readonly #window = new OffsetWindow<KafkaDelivery>();
   readonly #arrived = new WaitList();
-  #buffer: KafkaDelivery[] = [];
   #taken = false;
   /** True until the consumer has said where to begin. */
   #held: boolean;
@@ -77,6 +77,7 @@ export class KafkaLane implements Lane {
     this.id = laneIdOf(at);
     this.#owner = owner;
     this.#limits = limits;
+    this.#facts = { id: this.id, at, typeHeader: limits.typeHeader };
     this.#held = limits.positioned;
     if (limits.positioned) this.log = this.#logOf();
   }
@@ -149,13 +150,11 @@ export class KafkaLane implements Lane {
     this.#sought = undefined;
     this.#passed = undefined;
     for (const record of records) {
-      const entry = this.#window.add(record.offset);
-      if (entry === undefined) continue;
-      this.#buffer.push(deliveryOf(record, entry, this.id, this.at, this.#limits.typeHeader));
+      if (!this.#window.has(record.offset)) this.#window.add(new KafkaDelivery(record, this.#facts));
     }
     this.#window.skipTo(next);
     this.#end = end ?? this.#end;
-    if (this.#buffer.length >= this.#limits.maxBuffered) {
+    if (this.#window.waiting >= this.#limits.maxBuffered) {
       this.#paused = true;
       this.#owner.pause(this.at);
     }
@@ -211,10 +210,10 @@ export class KafkaLane implements Lane {
 
   async receive(max: number, signal: AbortSignal): Promise<readonly Delivery[]> {
     const ended = AbortSignal.any([signal, this.leaving]);
-    while (this.#buffer.length === 0 && !ended.aborted) await this.#arrived.wait(ended);
+    while (this.#window.waiting === 0 && !ended.aborted) await this.#arrived.wait(ended);
     if (ended.aborted) return [];
-    const deliveries = this.#buffer.splice(0, max);
-    if (this.#paused && this.#buffer.length < this.#limits.maxBuffered / 2) {
+    const deliveries = this.#window.take(max);
+    if (this.#paused && this.#window.waiting < this.#limits.maxBuffered / 2) {
       this.#paused = false;
       this.#owner.resume(this.at);
     }
@@ -224,8 +223,7 @@ export class KafkaLane implements Lane {
   async settle(settlements: readonly Settlement[]): Promise<void> {
     if (this.revoked.aborted) return;
     for (const { delivery, settle } of settlements) {
-      const { entry } = delivery as KafkaDelivery;
-      if (settle === 'ack') this.#window.settle(entry);
+      if (settle === 'ack') this.#window.settle(delivery as KafkaDelivery);
     }
     this.#owner.settled();
   }
@@ -253,7 +251,6 @@ export class KafkaLane implements Lane {
 
   /** No more deliveries. Resolves when nothing of the lane is in work any more. */
   leave(): Promise<void> {
-    this.#buffer = [];
     this.#claim?.resolve();
     this.#departure.abort();
     return this.#taken ? this.#quiet.promise : Promise.resolve();
@@ -270,7 +267,6 @@ export class KafkaLane implements Lane {
   }
 
   revoke(): void {
-    this.#buffer = [];
     this.#claim?.resolve();
     this.#departure.abort();
     this.#revocation.abort();

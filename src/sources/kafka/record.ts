@@ -1,41 +1,92 @@
 import { strictUtf8 } from '../../core/bytes.ts';
 import { headersFrom } from '../../core/headers.ts';
 import type { WindowEntry } from '../../core/offset-window.ts';
-import type { Delivery } from '../../ports/delivery.ts';
+import type { Delivery, Headers } from '../../ports/delivery.ts';
 import type { KafkaRecord, TopicPartition } from './client.ts';
 
-/** A record as its lane hands it out. */
-export interface KafkaDelivery extends Delivery {
-  /** Its place in the lane. Here, because a weak map over all deliveries costs the garbage collector several times that. */
-  readonly entry: WindowEntry;
+/** What all deliveries of a lane share. */
+export interface LaneFacts {
+  readonly id: string;
+  readonly at: TopicPartition;
+  readonly typeHeader: string;
 }
 
-/** A record as a delivery. Kafka does not count how often it hands one over, so `attempt` is 1. */
-export function deliveryOf(
-  record: KafkaRecord,
-  entry: WindowEntry,
-  lane: string,
-  at: TopicPartition,
-  typeHeader: string,
-): KafkaDelivery {
-  const headers = headersFrom(record.headers);
-  const { key, value, offset, timestampMs, leaderEpoch } = record;
-  return {
-    lane,
-    position: `${lane}/${offset}`,
-    attempt: 1,
-    headers,
-    key: key === null ? undefined : (strictUtf8(key) ?? `base64:${Buffer.from(key).toString('base64')}`),
-    type: headers.get(typeHeader),
-    time: timestampMs === undefined ? undefined : new Date(timestampMs),
-    value: value ?? undefined,
-    // A tombstone is a message that says "gone", and not one whose body was lost.
-    body: value === null ? { value: null } : undefined,
-    topic: at.topic,
-    partition: at.partition,
-    offset,
-    leaderEpoch,
-    keyBytes: key ?? undefined,
-    entry,
-  };
+/**
+ * A record as its lane hands it out, and its place in the lane. Thousands of them wait in the memory of a reader, and what the
+ * garbage collector finds alive there costs more than all else that is done with a record: so it is one object beside the
+ * client's own, and the rest is made when it is asked for.
+ */
+export class KafkaDelivery implements Delivery, WindowEntry {
+  readonly #record: KafkaRecord;
+  readonly #lane: LaneFacts;
+  #headers: Headers | undefined;
+  settled = false;
+
+  constructor(record: KafkaRecord, lane: LaneFacts) {
+    this.#record = record;
+    this.#lane = lane;
+  }
+
+  get lane(): string {
+    return this.#lane.id;
+  }
+
+  get position(): string {
+    return `${this.#lane.id}/${this.#record.offset}`;
+  }
+
+  /** Kafka does not count how often it hands a record over. */
+  get attempt(): number {
+    return 1;
+  }
+
+  get headers(): Headers {
+    this.#headers ??= headersFrom(this.#record.headers);
+    return this.#headers;
+  }
+
+  get key(): string | undefined {
+    const { key } = this.#record;
+    return key === null ? undefined : (strictUtf8(key) ?? `base64:${Buffer.from(key).toString('base64')}`);
+  }
+
+  get type(): string | undefined {
+    return this.headers.get(this.#lane.typeHeader);
+  }
+
+  get time(): Date | undefined {
+    const { timestampMs } = this.#record;
+    return timestampMs === undefined ? undefined : new Date(timestampMs);
+  }
+
+  get value(): Uint8Array | undefined {
+    return this.#record.value ?? undefined;
+  }
+
+  /** A tombstone is a message that says "gone", and not one whose body was lost. */
+  get body(): { readonly value: null } | undefined {
+    return this.#record.value === null ? TOMBSTONE : undefined;
+  }
+
+  get topic(): string {
+    return this.#lane.at.topic;
+  }
+
+  get partition(): number {
+    return this.#lane.at.partition;
+  }
+
+  get offset(): bigint {
+    return this.#record.offset;
+  }
+
+  get leaderEpoch(): number | undefined {
+    return this.#record.leaderEpoch;
+  }
+
+  get keyBytes(): Uint8Array | undefined {
+    return this.#record.key ?? undefined;
+  }
 }
+
+const TOMBSTONE = { value: null } as const;
