@@ -5,6 +5,7 @@ import { header } from './identity/extractors.ts';
 import { type Identity, identitySignature, type Normaliser } from './identity/identity.ts';
 import { position } from './identity/weak-extractors.ts';
 import { checkedName, oneOf, type Policy, type ResolvedPolicy, resolvePolicy } from './options.ts';
+import type { Mode } from './path.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import type { Message } from './ports/delivery.ts';
 import type { Source } from './ports/source.ts';
@@ -70,6 +71,12 @@ export type ConsumerOptions<S extends Store, B, M, C extends MessageContext> = {
    * The last two need a transactional store and a source that is an ordered log (Kafka), not `overlap`.
    */
   dedupe?: 'id' | 'position' | 'both';
+  /**
+   * `at-least-once` (default) handles and then marks as done. `at-most-once`, for lease stores alone, marks first: nothing
+   * happens twice, and what a crash or an error interrupts is **lost**. A handler that fails is not tried again; its message
+   * becomes a dead letter.
+   */
+  mode?: Mode;
   /** Time and randomness, for tests. */
   clock?: Clock;
 } & Policy &
@@ -83,6 +90,7 @@ export interface ConsumerSettings {
   readonly router: Router;
   readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
   readonly overlap: boolean;
+  readonly mode: Mode;
   readonly dedupe: 'id' | 'position' | 'both';
   readonly policy: ResolvedPolicy;
   readonly clock: Clock;
@@ -107,6 +115,7 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
       'refuse',
     ]),
     overlap: options.overlap !== undefined && oneOf('overlap', options.overlap, ['by-key']) === 'by-key',
+    mode: oneOf('mode', options.mode ?? 'at-least-once', ['at-least-once', 'at-most-once'] as const),
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,
     warn: warner(),
@@ -136,6 +145,18 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
 export function consumerSignature({ identity, normalise, dedupe }: ConsumerSettings): string {
   const signature = identitySignature(identity, normalise);
   return dedupe === 'position' ? `by position, ${signature}` : signature;
+}
+
+/** Options that only a lease store can keep: in a transaction, the mark and the effect are one. */
+export function assertPromise({ mode, policy }: Pick<ConsumerSettings, 'mode' | 'policy'>, store: Store): void {
+  if (store.promise === 'at-least-once') return;
+  const option =
+    mode === 'at-most-once' ? "mode: 'at-most-once'" : policy.onStoreDown === 'process' ? "onStoreDown: 'process'" : '';
+  if (option === '') return;
+  throw new NevertwiceError(
+    'NT_CONFIG',
+    `${option} is for lease stores: with ${store.name} the effect is in the transaction that marks it, and there is none without the store`,
+  );
 }
 
 /** Overlapping handlers need a store whose connection gains by it; the reason it gives is the error. */

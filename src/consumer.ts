@@ -45,7 +45,7 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch): 
       return;
     } catch (error) {
       if (isNevertwiceError(error, 'NT_STOPPED')) return;
-      if (!isNevertwiceError(error, 'NT_STORE_DOWN')) throw error;
+      if (!isNevertwiceError(error, 'NT_STORE_DOWN') || run.path.policy.onStoreDown === 'throw') throw error;
       run.path.warn('NT_STORE_DOWN', `${run.path.consumer} pauses: ${describeError(error)}`);
       await run.health.recovered(scope.stopping);
     }

@@ -1,7 +1,13 @@
 import { bindStore, takeName, transactional } from './bind.ts';
 import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
-import { assertOverlap, type ConsumerOptions, consumerSignature, resolveConsumer } from './consumer-options.ts';
+import {
+  assertOverlap,
+  assertPromise,
+  type ConsumerOptions,
+  consumerSignature,
+  resolveConsumer,
+} from './consumer-options.ts';
 import type { ContextOf } from './context.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
@@ -65,6 +71,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     const store = required(run.store ?? options.store, 'store');
     const source = required(run.source ?? options.source, 'source');
     assertOverlap(settings, store);
+    assertPromise(settings, store);
     if (settings.dedupe !== 'id') transactional(store, `dedupe: '${settings.dedupe}'`);
     const giveName = takeName(store, settings.name);
     try {

@@ -48,6 +48,13 @@ export class Deadline<E> {
     return started;
   }
 
+  /** Cuts off who works on one of `items`, for a reason that comes from outside; a set works on all of its items. */
+  cutOff(reason: unknown, items: ReadonlySet<E>): void {
+    const [running] = this.#running;
+    if (running === undefined || (running.item !== undefined && !items.has(running.item))) return;
+    this.#end(reason, running.item);
+  }
+
   end(started: Started<E>): void {
     this.#running.delete(started);
   }

@@ -1,4 +1,5 @@
 import { bindStore } from './bind.ts';
+import { assertPromise } from './consumer-options.ts';
 import type { BatchContext, ContextOf } from './context.ts';
 import { headersFrom } from './core/headers.ts';
 import type { Verdict } from './core/verdict.ts';
@@ -98,12 +99,14 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     decode: decodeJson,
     onUnknownType: 'dead-letter' as const,
     overlap: false,
+    mode: 'at-least-once' as const,
     dedupe: 'id' as const,
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,
     points: undefined,
     warn: warner(),
   };
+  assertPromise(base, options.store);
   let binding: Promise<BoundStore> | undefined;
   const bound = () => {
     binding ??= bindStore(options.store, { name, signature: identitySignature(base.identity, base.normalise) }).catch(

@@ -41,6 +41,8 @@ export type {
   DeadLetter,
   LeaseGrant,
   LeaseInbox,
+  LeaseProof,
+  LeaseState,
   LeaseStore,
   Positions,
   Store,
@@ -51,3 +53,9 @@ export type {
   Unit,
 } from './ports/store.ts';
 export { Contended } from './ports/store.ts';
+export {
+  type CacheCounts,
+  type CachedStore,
+  type CompletedCacheOptions,
+  completedCache,
+} from './stores/completed-cache.ts';

@@ -27,7 +27,10 @@ export interface Policy {
   readonly transientRetries?: number;
   /** How long to wait for a live owner of the same message, in milliseconds, before handing it back. Default 30,000. */
   readonly busyWaitMs?: number;
-  /** Life of a claim in a lease store without renewal, in milliseconds. Default 60,000; must exceed `timeoutMs`. */
+  /**
+   * Life of a claim in a lease store, in milliseconds: what a crash costs. It is renewed while the handler runs, however
+   * long that is. Default 60,000, 100 to a day.
+   */
   readonly leaseMs?: number;
   /**
    * What to remember of the payload, so that the same id with another payload is seen: `true` (default) the whole body,
@@ -39,6 +42,13 @@ export interface Policy {
    * `accept` it as a duplicate in silence. The handler never runs for it.
    */
   readonly onConflict?: 'dead-letter' | 'warn' | 'accept';
+  /**
+   * While the store cannot be reached: `pause` (default) holds what is in hand and takes nothing else until it answers again,
+   * spending no attempt. `throw` ends the run with NT_STORE_DOWN. `process` is unsafe and for lease stores alone: handlers
+   * run without protection against copies, and each is counted in `summary.unprotected`. An inbox rejects with
+   * NT_STORE_DOWN for the first two.
+   */
+  readonly onStoreDown?: 'pause' | 'throw' | 'process';
   /** `message` (default): later messages of the same key go on. `key`: they are set aside behind it, in order. */
   readonly deadLetter?: 'message' | 'key';
 }
@@ -57,6 +67,7 @@ export interface ResolvedPolicy {
   readonly fingerprint: boolean | ((message: Message<any>) => unknown);
   readonly onConflict: 'dead-letter' | 'warn' | 'accept';
   readonly deadLetter: 'message' | 'key';
+  readonly onStoreDown: 'pause' | 'throw' | 'process';
 }
 
 export function resolvePolicy(policy: Policy): ResolvedPolicy {
@@ -74,17 +85,12 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     },
     transientRetries: whole('transientRetries', policy.transientRetries ?? 5, 1, 100),
     busyWaitMs: whole('busyWaitMs', policy.busyWaitMs ?? 30_000, 0, 86_400_000),
-    leaseMs: whole('leaseMs', policy.leaseMs ?? Math.max(60_000, 2 * (policy.timeoutMs ?? 0)), 1, 86_400_000),
+    leaseMs: whole('leaseMs', policy.leaseMs ?? 60_000, 100, 86_400_000),
     fingerprint: checkedFingerprint(policy.fingerprint ?? true),
     onConflict: oneOf('onConflict', policy.onConflict ?? 'dead-letter', ['dead-letter', 'warn', 'accept']),
+    onStoreDown: oneOf('onStoreDown', policy.onStoreDown ?? 'pause', ['pause', 'throw', 'process']),
     deadLetter: oneOf('deadLetter', policy.deadLetter ?? 'message', ['message', 'key']),
   };
-  if (resolved.leaseMs <= resolved.timeoutMs) {
-    throw new NevertwiceError(
-      'NT_CONFIG',
-      `leaseMs (${resolved.leaseMs}) must exceed timeoutMs (${resolved.timeoutMs}): a lease that ends under a running handler lets a second one start`,
-    );
-  }
   return resolved;
 }
 

@@ -25,7 +25,14 @@ export interface Summary {
   deadLetters: number;
   /** Tries of a handler that ended in an error. Each was followed by another try, a redelivery or a dead letter. */
   failed: number;
+  /**
+   * Handled without the store, because it was down and `onStoreDown` is `process`. Also counted in `processed`. Left out
+   * while there are none.
+   */
+  unprotected?: number;
 }
+
+export type Mode = 'at-least-once' | 'at-most-once';
 
 /** Everything that the path of one consumer needs; the same for all its lanes. */
 export interface Path {
@@ -37,6 +44,8 @@ export interface Path {
   readonly router: Router;
   readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
   readonly overlap: boolean;
+  /** Handled and then marked as done, or the other way round. */
+  readonly mode: Mode;
   /** What tells a copy: its id in the inbox, the position of its lane, or the id with the position beside it for fencing. */
   readonly dedupe: 'id' | 'position' | 'both';
   readonly policy: ResolvedPolicy;

@@ -1,3 +1,4 @@
+import { atMostOnce } from './at-most-once.ts';
 import { splitFollowers } from './core/followers.ts';
 import { type Batch, type Entry, isReady, type ReadyEntry, undecided } from './entry.ts';
 import { assertKnownTypes, identify } from './identify.ts';
@@ -27,6 +28,7 @@ export async function processBatch(path: Path, scope: Scope, batch: Batch): Prom
     const ready = open.filter(isReady);
     const { firsts, followersOf } = copies(path, ready);
     if (path.store.promise === 'exactly-once') await withinTransaction(path, path.store.inbox, scope, firsts);
+    else if (path.mode === 'at-most-once') await atMostOnce(path, path.store.inbox, scope, firsts);
     else await underLease(path, path.store.inbox, scope, firsts);
 
     for (const [first, followers] of followersOf) await decideFollowers(path, scope, first, followers);

@@ -34,6 +34,8 @@ export interface Surroundings {
   cutOff(reason: HandlerFailed): void;
   /** True when no further handler may start in this group. */
   full(): boolean;
+  /** Called before the first handler, with what cuts them off from outside. */
+  started?(cutOff: (reason: unknown, of: ReadonlySet<ReadyEntry>) => void): void;
   /** Called before each message that is handled in order. */
   next?(): void;
   /** Called after each handler that is called in order, with what came of its messages. */
@@ -62,6 +64,7 @@ export async function runHandlers(
     around.cutOff(failed);
     return failed;
   });
+  around.started?.((reason, of) => deadline.cutOff(reason, of));
   const group: Group = { path, scope, around, deadline, results: new Map(), rejected: new Map(), cut: [] };
   await deadline.race(async () => {
     for (const run of path.dedupe === 'position' ? runsInOrder(entries) : planRuns(entries)) {

@@ -4,12 +4,12 @@ import { type Cause, deadLetterFor } from './dead-letter.ts';
 import { conflictCause, verdictOf } from './decide.ts';
 import type { Entry, ReadyEntry } from './entry.ts';
 import { describeError, isNevertwiceError, type Reject } from './errors.ts';
+import { type Held, Leases } from './leases.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import type { LeaseGrant, LeaseInbox } from './ports/store.ts';
 import { countFailure, retryLater } from './retries.ts';
 import { HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
-
-type Held = { readonly claim: ReadyEntry['claim']; readonly nonce: string; readonly token: bigint };
+import { handleUnprotected, processedUnprotected } from './unprotected.ts';
 
 /**
  * Claim, handle and complete against a token, for effects that live outside the store. The one place where an effect can
@@ -30,24 +30,33 @@ export async function underLease(
   const work = new WorkList(entries.filter(entry => entry.verdict === undefined));
   for (let group = work.take(); group !== undefined; group = work.take()) {
     if (scope.stopping.aborted) return;
-    await reach(path, scope, 'claim', 'before', group);
-    const grants = await inbox.claim(
-      group.map(entry => entry.claim),
-      path.policy.leaseMs,
-    );
-    await reach(path, scope, 'claim', 'after', group);
-    const held = await keepFresh(path, inbox, group, grants);
-    await handleHeld(path, inbox, scope, held, work);
+    const sentMs = path.clock.monotonicMs();
+    let held: Map<ReadyEntry, Held>;
+    try {
+      held = await claimFresh(path, inbox, scope, group);
+    } catch (error) {
+      if (path.policy.onStoreDown !== 'process' || !isNevertwiceError(error, 'NT_STORE_DOWN')) throw error;
+      const open = group.filter(entry => entry.verdict === undefined);
+      await handleUnprotected(path, scope, open, error);
+      continue;
+    }
+    await handleHeld(path, inbox, scope, held, sentMs, work);
   }
 }
 
-/** Verdicts for what was not fresh; what was, with its proof of ownership. */
-async function keepFresh(
+/** Claims; verdicts for what is not fresh; what is, with its proof of ownership. */
+export async function claimFresh(
   path: Path,
   inbox: LeaseInbox,
+  scope: Scope,
   group: readonly ReadyEntry[],
-  grants: readonly LeaseGrant[],
 ): Promise<Map<ReadyEntry, Held>> {
+  await reach(path, scope, 'claim', 'before', group);
+  const grants = await inbox.claim(
+    group.map(entry => entry.claim),
+    path.policy.leaseMs,
+  );
+  await reach(path, scope, 'claim', 'after', group);
   const held = new Map<ReadyEntry, Held>();
   for (const [i, entry] of group.entries()) {
     const proof = await heldOrDecided(path, inbox, entry, grants[i]!);
@@ -76,25 +85,39 @@ async function handleHeld(
   inbox: LeaseInbox,
   scope: Scope,
   held: Map<ReadyEntry, Held>,
+  sentMs: number,
   work: WorkList<ReadyEntry>,
 ): Promise<void> {
   if (path.policy.deadLetter === 'key') await setBehind(path, inbox, held);
   const entries = [...held.keys()];
   if (entries.length === 0) return;
+  const leases = new Leases(path, inbox, held, sentMs);
   const release = (some: readonly ReadyEntry[]) =>
-    inbox.release(some.filter(e => e.verdict === undefined && e.unrecorded === undefined).map(e => held.get(e)!));
+    inbox.release(
+      some
+        .filter(e => e.verdict === undefined && e.unrecorded === undefined && !leases.isLost(e))
+        .map(e => held.get(e)!),
+    );
   try {
     await reach(path, scope, 'handle', 'before', entries);
-    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held));
+    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held, leases));
     await reach(path, scope, 'handle', 'after', entries);
     await release(handled.cut);
     work.pushFront(handled.cut);
   } catch (thrown) {
     const error = thrown instanceof HandlerFailed ? thrown.error : thrown;
     // A handler that was cut off may still be running and would meet the next owner: its lease runs out by itself.
-    const stillRunning = isNevertwiceError(error, 'NT_HANDLER_TIMEOUT') || isNevertwiceError(error, 'NT_STOPPED');
+    const lost = isNevertwiceError(error, 'NT_LEASE_LOST') && leases.lost;
+    const stillRunning =
+      lost || isNevertwiceError(error, 'NT_HANDLER_TIMEOUT') || isNevertwiceError(error, 'NT_STOPPED');
     const blamed = thrown instanceof HandlerFailed ? thrown.entry : undefined;
     await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
+    if (lost) {
+      // The next round asks what became of it; its neighbours go on at once.
+      if (blamed !== undefined)
+        work.pushFront(entries.filter(entry => entry !== blamed && entry.verdict === undefined));
+      return;
+    }
     if (
       !(thrown instanceof HandlerFailed) ||
       isNevertwiceError(error, 'NT_STORE_DOWN') ||
@@ -109,17 +132,23 @@ async function handleHeld(
       thrown,
       work,
     );
+  } finally {
+    leases.end();
   }
 }
 
-function surroundings(path: Path, inbox: LeaseInbox, held: ReadonlyMap<ReadyEntry, Held>): Surroundings {
-  const since = path.clock.monotonicMs();
+function surroundings(
+  path: Path,
+  inbox: LeaseInbox,
+  held: ReadonlyMap<ReadyEntry, Held>,
+  leases: Leases,
+): Surroundings {
   return {
     context: (signal, entry) => (entry === undefined ? { signal } : { signal, token: held.get(entry)!.token }),
     forMessage: entry => ({ token: held.get(entry)!.token }),
     cutOff: () => undefined,
-    // Without renewal a lease must not run out while its message still waits for its turn.
-    full: () => path.clock.monotonicMs() - since > path.policy.leaseMs - path.policy.timeoutMs,
+    full: () => !leases.lasting,
+    started: cutOff => leases.onLost(cutOff),
     // At once and handler by handler: what is done and not recorded is what a crash, or the failure of another handler
     // in the group, would double.
     done: async (results, rejected) => {
@@ -148,7 +177,16 @@ function complete(
 /** Completes what handlers have done. When the store fails, the entries remember it for the next time. */
 async function record(path: Path, inbox: LeaseInbox, entries: readonly ReadyEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  const recorded = await inbox.complete(entries.map(entry => ({ claim: entry.claim, ...entry.unrecorded! })));
+  let recorded: readonly boolean[];
+  try {
+    recorded = await inbox.complete(entries.map(entry => ({ claim: entry.claim, ...entry.unrecorded! })));
+  } catch (error) {
+    if (path.policy.onStoreDown !== 'process' || !isNevertwiceError(error, 'NT_STORE_DOWN')) throw error;
+    for (const entry of entries) {
+      if (entry.verdict === undefined) processedUnprotected(path, entry, entry.unrecorded!.result);
+    }
+    return;
+  }
   for (const [i, entry] of entries.entries()) {
     const { result } = entry.unrecorded!;
     entry.unrecorded = undefined;

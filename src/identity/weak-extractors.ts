@@ -23,8 +23,9 @@ export function contentHash(): Identity {
 }
 
 /**
- * SHA-256 over the record, the recipe of many Kafka tutorials: topic, partition, key, value, and with `offset: true`
- * the offset, each length-prefixed so that no two records give the same input.
+ * SHA-256 over the record, the recipe of many Kafka tutorials: topic, partition, with `offset: true` the offset, key, value.
+ * Hashed is the JSON that Go's `encoding/json` makes of a struct with the fields `Topic`, `Partition`, `Offset`, `Key` and
+ * `Value`, in this order, bytes in base64, so that a consumer in Go with the same recipe has the same ids.
  *
  * - `offset: true` **misses copies.** The offset belongs to the arrival: a producer that sends again after a lost
  *   answer, a relay that publishes its row twice, a copy in a retry topic all get a new offset, so a new id, and the
@@ -39,19 +40,19 @@ export function contentHash(): Identity {
 export function recordHash(options: { readonly offset: boolean }): Identity {
   const withOffset = options.offset;
   const what = 'record hash';
-  return identityOf(withOffset ? 'record-hash:offset' : 'record-hash', raw => {
+  return identityOf(withOffset ? 'record-hash:go:offset' : 'record-hash:go', raw => {
     const { topic, partition, offset, key, value } = raw;
     if (topic === undefined || partition === undefined) throw missing(what, 'the source gives no topic and partition');
     if (withOffset && offset === undefined) throw missing(what, 'the source gives no offset');
     if (!withOffset && value === undefined) throw missing(what, 'the record has no value');
-    const parts = [
-      field(topic),
-      field(String(partition)),
-      field(withOffset ? String(offset) : undefined),
-      field(key),
-      field(value === undefined ? undefined : bytesOf(value, what)),
+    const fields = [
+      `"Topic":${goText(topic)}`,
+      `"Partition":${partition}`,
+      ...(withOffset ? [`"Offset":${offset}`] : []),
+      `"Key":${goBytes(key)}`,
+      `"Value":${goBytes(value === undefined ? undefined : bytesOf(value, what))}`,
     ];
-    return sha256(Buffer.concat(parts.flat()));
+    return sha256(Buffer.from(`{${fields.join(',')}}`));
   });
 }
 
@@ -85,14 +86,17 @@ function bytesOf(value: Uint8Array | string, what: string): Uint8Array {
   return Buffer.from(value, 'utf8');
 }
 
-// Absent and empty differ; the length in front makes every field end where it must.
-function field(value: Uint8Array | string | undefined): Buffer[] {
-  if (value === undefined) return [Buffer.of(0)];
-  const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : asBuffer(value);
-  const head = Buffer.alloc(5);
-  head[0] = 1;
-  head.writeUInt32BE(bytes.length, 1);
-  return [head, bytes];
+// A nil slice is null, an empty one the empty text.
+function goBytes(bytes: Uint8Array | undefined): string {
+  return bytes === undefined ? 'null' : `"${asBuffer(bytes).toString('base64')}"`;
+}
+
+/** A text as Go writes it: like JSON.stringify, and what HTML or JavaScript could take for its own is escaped too. */
+function goText(text: string): string {
+  return JSON.stringify(text.toWellFormed()).replace(
+    /[<>&\u2028\u2029]/g,
+    found => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 function sha256(bytes: Uint8Array): string {

@@ -166,14 +166,39 @@ export interface LeaseGrant {
   readonly token?: bigint;
 }
 
-/** A lease store, bound to one consumer. */
+/** What somebody who owns a key shows for it. */
+export interface LeaseProof {
+  readonly claim: Claim;
+  readonly nonce: string;
+}
+
+/** What a lease store holds of one key, for people. */
+export type LeaseState =
+  | { readonly state: 'absent' }
+  /** Somebody works on it, or did until `until` and has not been replaced. */
+  | { readonly state: 'claimed'; readonly token: bigint; readonly until: Date }
+  /** Given up: the next claim is fresh, with a higher token. */
+  | { readonly state: 'released'; readonly token: bigint }
+  | { readonly state: 'done'; readonly at: Date; readonly result?: unknown };
+
+/**
+ * A lease store, bound to one consumer. Every key goes absent → claimed → done, or back to released. The store's own clock
+ * decides when a lease ends. What an owner sends who was replaced changes nothing.
+ */
 export interface LeaseInbox {
   /** All claims in one call; one grant per claim, in order. */
   claim(claims: readonly Claim[], leaseMs: number): Promise<readonly LeaseGrant[]>;
+  /**
+   * The lease lasts `leaseMs` from now. False where the nonce no longer owns the key: nothing was changed. An owner whose
+   * lease ran out and whom nobody has replaced owns it still.
+   */
+  renew(items: readonly LeaseProof[], leaseMs: number): Promise<readonly boolean[]>;
   /** Marks as done. False where the nonce no longer owns the key: nothing was changed. */
-  complete(items: readonly { claim: Claim; nonce: string; result?: unknown }[]): Promise<readonly boolean[]>;
+  complete(items: readonly (LeaseProof & { readonly result?: unknown })[]): Promise<readonly boolean[]>;
   /** Gives up ownership so that the next claim is fresh. False where the nonce no longer owns the key. */
-  release(items: readonly { claim: Claim; nonce: string }[]): Promise<readonly boolean[]>;
+  release(items: readonly LeaseProof[]): Promise<readonly boolean[]>;
+  /** Looks, and changes nothing. */
+  inspect(claims: readonly Claim[]): Promise<readonly LeaseState[]>;
   deadLetter(letters: readonly DeadLetter[]): Promise<void>;
   blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>>;
 }
@@ -181,6 +206,8 @@ export interface LeaseInbox {
 /** At-least-once, with the window for a double effect narrowed to: handler done, `complete` not yet recorded. */
 export interface LeaseStore extends StoreBase {
   readonly promise: 'at-least-once';
+  /** Calls of this process that were refused because their owner had been replaced, since the store was made. */
+  readonly staleCalls: number;
   open(consumer: ConsumerRegistration): Promise<LeaseInbox>;
 }
 

@@ -45,6 +45,8 @@ describe('contentHash', () => {
   });
 });
 
+const fromHex = (hex: string | undefined) => (hex === undefined ? undefined : Buffer.from(hex, 'hex'));
+
 describe('recordHash', () => {
   const record = {
     topic: 'payments',
@@ -57,6 +59,70 @@ describe('recordHash', () => {
     checkedId(recordHash({ offset: true }), raw({ ...record, ...fields }));
   const without = (fields: Partial<RawMessage>) =>
     checkedId(recordHash({ offset: false }), raw({ ...record, ...fields }));
+
+  // Made with Go 1.26: `sha256.Sum256` of `json.Marshal` of the struct, once with and once without its field `Offset`.
+  test.each([
+    [
+      'payments',
+      3,
+      1042n,
+      '6331',
+      '7b22616d6f756e745f63656e7473223a3235307d',
+      '1c048ccc953a738006457759fad3d19327be112f9d325092b8711f987bc9b4b4',
+      '81bae2bf2db39732d2e410c6524b73d323a7d769c1529472f9d4236091f9cafe',
+    ],
+    [
+      'payments',
+      0,
+      0n,
+      undefined,
+      '78',
+      'a9abda802ffb972ee8ff7bbe68485819b5dc492e05635cb666445597fdcf1c85',
+      'fdc34b4a01c23d68c4a46876564762bcbb663611641150cc016890a70e6b2e82',
+    ],
+    [
+      'payments',
+      0,
+      0n,
+      '',
+      '',
+      '9b5cdf5026feb9acb40a801d6710f0ef89aa0a62470bb0357b1cf8cf232ca46c',
+      '81b884710b82027c58d4e5d028c3cdbb9e1433d3dee191479352dd7e56e86a14',
+    ],
+    [
+      'payments',
+      7,
+      9_007_199_254_740_993n,
+      '6b',
+      undefined,
+      '46ddeae1a4f3b841e09deb1135c293d206e48da70687478bf3d501c717aabafa',
+      undefined,
+    ],
+    [
+      'a.b_c-D',
+      2_147_483_647,
+      9_223_372_036_854_775_807n,
+      '00fffe',
+      'c3a9e282acf09f9880',
+      '5231baa8b1a8a1031fb132a273d74c8390b53dba2775186cf3f0a32b4e0274be',
+      'e641affe25940609742d7fad80b18a4f5e1c0ae3f01503977285821218eabaf0',
+    ],
+    [
+      '<a>&b\u2028\u2029"\\\n\t\b\f\u0001\u007fé',
+      1,
+      2n,
+      '3c263e',
+      '0a',
+      '9479621f7450045d8a0166fc56511a054ca00b928c39c80ccde62177e323bf1c',
+      'a5d2a0948536485e4440c5fafee9f1a6e79e315f61e70d88c52ba58d0b24c8c3',
+    ],
+  ] as const)('is what a consumer in Go makes of a record of %s/%i at %d', (...vector) => {
+    const [topic, partition, offset, key, value, expected, expectedWithout] = vector;
+    const fields = { topic, partition, offset, key: fromHex(key), value: fromHex(value) };
+    expect(withOffset(fields)).toBe(expected);
+    // A deletion without an offset is refused: all later ones of the key would count as its copies.
+    if (expectedWithout !== undefined) expect(without(fields)).toBe(expectedWithout);
+  });
 
   test('C46: with the offset a resend is missed, without it an equal order is lost', () => {
     expect(withOffset({})).toBe(withOffset({}));
@@ -84,7 +150,7 @@ describe('recordHash', () => {
     );
     expect(withOffset({ topic: 'a', key: bytes('bc') })).not.toBe(withOffset({ topic: 'ab', key: bytes('c') }));
     expect(without({ key: bytes('a'), value: 'bc' })).not.toBe(without({ key: bytes('ab'), value: 'c' }));
-    const border = '\x01\0\0\0\0'; // how a field begins, but for its length
+    const border = '","Value":"'; // how the next field begins
     expect(without({ key: bytes('a'), value: `b${border}c` })).not.toBe(
       without({ key: bytes(`a${border}b`), value: 'c' }),
     );

@@ -395,6 +395,7 @@ describe('trouble', () => {
       name,
       capabilities,
       positions,
+      staleCalls: 0,
       ping: () => store.ping(),
       stats: () => store.stats(),
       close: () => store.close(),

@@ -128,6 +128,9 @@ function viewOf(store: LeaseStore): LeaseStore {
     name,
     capabilities,
     positions,
+    get staleCalls() {
+      return store.staleCalls;
+    },
     open: consumer => store.open(consumer),
     ping: () => store.ping(),
     stats: () => store.stats(),

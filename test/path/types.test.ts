@@ -289,11 +289,9 @@ describe('options that cannot work are refused when the consumer is made', () =>
     ['a wrong fingerprint', { handle, fingerprint: 'amount' }, /fingerprint must be/],
     ['an identity without a signature', { handle, identity: () => 'x' }, /identity must be/],
     ['a batch of nothing', { handle, maxBatch: 0 }, /maxBatch must be a whole number from 1 to 10000/],
-    [
-      'a lease shorter than its handler',
-      { handle, leaseMs: 1000, timeoutMs: 1000 },
-      /leaseMs \(1000\) must exceed timeoutMs/,
-    ],
+    ['a lease too short to renew', { handle, leaseMs: 50 }, /leaseMs must be a whole number from 100/],
+    ['a wrong mode', { handle, mode: 'exactly-once' }, /mode must be/],
+    ['a wrong onStoreDown', { handle, onStoreDown: 'ignore' }, /onStoreDown must be/],
   ])('%s', (_, options, message) => {
     expect(() => createConsumer({ name: 'pay', ...options } as never)).toThrow(
       expect.objectContaining({ code: 'NT_CONFIG', message: expect.stringMatching(message) }),

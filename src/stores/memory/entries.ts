@@ -1,4 +1,5 @@
-import type { Answer, Claim, LeaseGrant } from '../../ports/store.ts';
+import { nextToken, payloadConflict } from '../../core/lease-rules.ts';
+import type { Answer, Claim, LeaseGrant, LeaseState } from '../../ports/store.ts';
 import type { MemorySettings } from './options.ts';
 
 interface Claimed {
@@ -43,7 +44,7 @@ export class Entries {
     const answer = this.#answer(claim, now);
     if (answer.answer !== 'fresh') return { answer };
     const last = this.#claimed.get(claim.hex);
-    const token = later(last?.token, now);
+    const token = nextToken(last?.token, now);
     const nonce = this.#nonce();
     this.#claimed.delete(claim.hex);
     this.#claimed.set(claim.hex, { nonce, token, until: now + leaseMs, fingerprint: claim.fingerprint });
@@ -55,11 +56,13 @@ export class Entries {
     const done = this.#completed(claim.hex, now);
     if (done !== undefined) {
       const { at, fingerprint, result } = done;
-      return conflict(fingerprint, claim) ?? { answer: 'duplicate', at: new Date(at), result };
+      return payloadConflict(fingerprint, claim.fingerprint) ?? { answer: 'duplicate', at: new Date(at), result };
     }
     const claimed = this.#claimed.get(claim.hex);
     if (claimed === undefined || claimed.nonce === undefined || claimed.until <= now) return { answer: 'fresh' };
-    return conflict(claimed.fingerprint, claim) ?? { answer: 'busy', until: new Date(claimed.until) };
+    return (
+      payloadConflict(claimed.fingerprint, claim.fingerprint) ?? { answer: 'busy', until: new Date(claimed.until) }
+    );
   }
 
   #completed(hex: string, now: number): Done | undefined {
@@ -76,6 +79,26 @@ export class Entries {
     this.#done.delete(claim.hex);
     this.#done.set(claim.hex, { at: now, fingerprint: claimed.fingerprint, result });
     return true;
+  }
+
+  /** False where `nonce` no longer owns the key. An owner whose lease ran out but whom nobody replaced still does. */
+  renew(claim: Claim, nonce: string, leaseMs: number): boolean {
+    const claimed = this.#claimed.get(claim.hex);
+    if (claimed?.nonce !== nonce) return false;
+    this.#claimed.set(claim.hex, { ...claimed, until: this.#settings.clock.now() + leaseMs });
+    return true;
+  }
+
+  inspect({ hex }: Claim): LeaseState {
+    const done = this.#completed(hex, this.#settings.clock.now());
+    if (done !== undefined) {
+      const at = new Date(done.at);
+      return done.result === undefined ? { state: 'done', at } : { state: 'done', at, result: done.result };
+    }
+    const claimed = this.#claimed.get(hex);
+    if (claimed === undefined) return { state: 'absent' };
+    const { nonce, token, until } = claimed;
+    return nonce === undefined ? { state: 'released', token } : { state: 'claimed', token, until: new Date(until) };
   }
 
   /** False where `nonce` no longer owns the key. */
@@ -132,15 +155,4 @@ export class Entries {
   #nonce(): string {
     return `${++this.#nonces}-${this.#settings.clock.random().toString(36).slice(2)}`;
   }
-}
-
-function conflict(stored: string | undefined, claim: Claim): Answer | undefined {
-  if (stored === undefined || claim.fingerprint === undefined || stored === claim.fingerprint) return undefined;
-  return { answer: 'conflict', stored, offered: claim.fingerprint };
-}
-
-/** Microseconds, and always above the last owner's. */
-function later(last: bigint | undefined, now: number): bigint {
-  const micros = BigInt(Math.floor(now * 1000));
-  return last === undefined || micros > last ? micros : last + 1n;
 }

@@ -8,6 +8,7 @@ import type {
   Positions,
   StoreCapabilities,
 } from '../../ports/store.ts';
+import { assertNamed } from '../registration.ts';
 import { MemoryDeadLetters } from './dead-letters.ts';
 import { Entries } from './entries.ts';
 import { type MemoryOptions, type MemorySettings, memorySettings } from './options.ts';
@@ -50,6 +51,7 @@ class InMemoryStore implements MemoryStore {
   readonly #scopes = new Map<string, Scope>();
   #sweeping: NodeJS.Timeout | undefined;
   #closed = false;
+  #staleCalls = 0;
 
   constructor(settings: MemorySettings) {
     this.#settings = settings;
@@ -70,13 +72,26 @@ class InMemoryStore implements MemoryStore {
         this.#sweepSoon(this.#sweepEveryMs);
         return grants;
       },
-      complete: async items => items.map(({ claim, nonce, result }) => entries.complete(claim, nonce, result)),
-      release: async items => items.map(({ claim, nonce }) => entries.release(claim, nonce)),
+      renew: async (items, leaseMs) =>
+        this.#counted(items.map(({ claim, nonce }) => entries.renew(claim, nonce, leaseMs))),
+      complete: async items =>
+        this.#counted(items.map(({ claim, nonce, result }) => entries.complete(claim, nonce, result))),
+      release: async items => this.#counted(items.map(({ claim, nonce }) => entries.release(claim, nonce))),
+      inspect: async claims => claims.map(claim => entries.inspect(claim)),
       deadLetter: async letters => {
         for (const letter of letters) deadLetters.add(letter);
       },
       blockedKeys: async keys => deadLetters.blocked(keys),
     };
+  }
+
+  get staleCalls(): number {
+    return this.#staleCalls;
+  }
+
+  #counted(owned: readonly boolean[]): readonly boolean[] {
+    this.#staleCalls += owned.filter(own => !own).length;
+    return owned;
   }
 
   deadLetters(consumer: string): readonly DeadLetter[] {
@@ -103,12 +118,7 @@ class InMemoryStore implements MemoryStore {
 
   #register(consumer: ConsumerRegistration): Scope {
     this.#assertOpen();
-    if (typeof consumer.name !== 'string' || consumer.name.trim() === '') {
-      throw new NevertwiceError(
-        'NT_CONFIG',
-        'the consumer has no name; it scopes deduplication and must not change later',
-      );
-    }
+    assertNamed(consumer);
     const known = this.#scopes.get(consumer.name);
     if (known !== undefined && known.signature !== consumer.signature) {
       throw new NevertwiceError(

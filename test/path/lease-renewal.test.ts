@@ -1,0 +1,300 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import {
+  createConsumer,
+  createInbox,
+  type LeaseContext,
+  type LeaseInbox,
+  type LeaseStore,
+  NevertwiceError,
+} from '../../src/index.ts';
+import { memoryBroker, memoryStore } from '../../src/memory.ts';
+import { until } from '../support/until.ts';
+import { deliverySource } from './deliveries.ts';
+import { warningsOf } from './warnings.ts';
+
+const LEASE_MS = 120;
+const m1 = { id: 'm1', body: { amount: 500 } };
+let store: ReturnType<typeof memoryStore>;
+beforeEach(() => {
+  store = memoryStore();
+});
+afterEach(() => store.close());
+
+/** The same data through an inbox of which one call is another one. */
+function storeWith(change: (inbox: LeaseInbox) => Partial<LeaseInbox>): LeaseStore {
+  const { promise, name, capabilities, positions } = store;
+  return {
+    promise,
+    name,
+    capabilities,
+    positions,
+    get staleCalls() {
+      return store.staleCalls;
+    },
+    ping: () => store.ping(),
+    stats: () => store.stats(),
+    close: () => store.close(),
+    open: async consumer => {
+      const inbox = await store.open(consumer);
+      return { ...inbox, ...change(inbox) };
+    },
+  };
+}
+
+const timesPassed = (leases: number) => {
+  const end = performance.now() + leases * LEASE_MS;
+  return until(`${leases} leases have passed`, () => performance.now() > end);
+};
+
+const down = () => Promise.reject(new NevertwiceError('NT_STORE_DOWN', 'the connection was lost'));
+
+describe('renewal', () => {
+  test('a handler that takes longer than its lease keeps it, and a copy stays busy all the time', async () => {
+    const inbox = createInbox({ name: 'pay', store, leaseMs: LEASE_MS });
+    const other = createInbox({ name: 'pay', store, leaseMs: LEASE_MS, busyWaitMs: 0 });
+    const started = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const working = inbox.process(m1, async (_, { signal }) => {
+      started.resolve();
+      await goOn.promise;
+      signal.throwIfAborted();
+      return 'mine';
+    });
+    await started.promise;
+    await timesPassed(3);
+    await expect(other.process(m1, () => expect.unreachable())).rejects.toMatchObject({ code: 'NT_BUSY' });
+    goOn.resolve();
+    expect(await working).toEqual({ status: 'processed', result: 'mine' });
+    expect(store.staleCalls).toBe(0);
+  });
+
+  test('the messages that wait behind it in the batch keep theirs, and each is handled once', async () => {
+    const calls: string[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store,
+      leaseMs: LEASE_MS,
+      handle: async message => {
+        calls.push(message.id);
+        if (message.id === 'm1') await timesPassed(3);
+      },
+    });
+    const running = consumer.run({ source: deliverySource(['m1', 'm2', 'm3'].map(id => ({ id }))) });
+    await until('the first is at work', () => calls.length === 1);
+    await timesPassed(2);
+    const other = createConsumer({ name: 'pay', store: storeWith(() => ({})), busyWaitMs: 0, handle: () => undefined });
+    const copies = deliverySource([{ id: 'm3' }], { retryLater: true });
+    await other.run({ source: copies });
+    expect(copies.outcomes).toEqual(['retry-later']);
+    expect(await running).toMatchObject({ processed: 3, failed: 0 });
+    expect(calls).toEqual(['m1', 'm2', 'm3']);
+  });
+
+  test('C85: who was replaced is told at the next renewal: its signal aborts, no attempt is spent, the other one decides', async () => {
+    const replaced = Promise.withResolvers<void>();
+    const late = storeWith(inbox => ({
+      // As over a network that was cut and is there again.
+      renew: async (items, leaseMs) => {
+        await replaced.promise;
+        return inbox.renew(items, leaseMs);
+      },
+    }));
+    const started = Promise.withResolvers<void>();
+    const reasons: unknown[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store: late,
+      leaseMs: LEASE_MS,
+      retries: { attempts: 1 },
+      handle: async (_, { signal }: LeaseContext) => {
+        started.resolve();
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      },
+    });
+    const broker = memoryBroker({ partitions: 1 });
+    broker.send(m1);
+    const running = consumer.run({ source: broker.source({ finite: true }) });
+    await started.promise;
+    await timesPassed(1.2);
+    const next = createConsumer({ name: 'pay', store: storeWith(() => ({})), handle: () => void reasons.push('next') });
+    await next.run({ source: deliverySource([m1]) });
+    replaced.resolve();
+    expect(await running).toEqual({ processed: 0, duplicates: 1, conflicts: 0, deadLetters: 0, failed: 0 });
+    expect(reasons).toEqual(['next']);
+    expect(store.staleCalls).toBe(1);
+  });
+
+  test('of a handler that has ended nothing is renewed', async () => {
+    let renewals = 0;
+    const counting = storeWith(inbox => ({
+      renew: (items, leaseMs) => {
+        renewals += items.length;
+        return inbox.renew(items, leaseMs);
+      },
+    }));
+    const inbox = createInbox({ name: 'pay', store: counting, leaseMs: LEASE_MS });
+    await inbox.process(m1, () => timesPassed(1.5));
+    const before = renewals;
+    expect(before).toBeGreaterThanOrEqual(2);
+    await timesPassed(1.5);
+    expect(renewals).toBe(before);
+  });
+
+  test('a store that is down at a renewal loses nobody a lease: the handler goes on and is recorded', async () => {
+    let fails = 2;
+    const flaky = storeWith(inbox => ({
+      renew: (items, leaseMs) => (fails-- > 0 ? down() : inbox.renew(items, leaseMs)),
+    }));
+    const inbox = createInbox({ name: 'pay', store: flaky, leaseMs: LEASE_MS });
+    const outcome = await inbox.process(m1, async (_, { signal }) => {
+      await until('it was asked again', () => fails < 0);
+      signal.throwIfAborted();
+      return 'mine';
+    });
+    expect(outcome).toEqual({ status: 'processed', result: 'mine' });
+  });
+
+  test('C86: an event loop that stood still is warned of, with how long', async () => {
+    const inbox = createInbox({ name: 'pay', store, leaseMs: LEASE_MS });
+    const warnings = await warningsOf('NT_LEASE_LATE');
+    await inbox.process(m1, async () => {
+      const end = performance.now() + LEASE_MS;
+      while (performance.now() < end);
+      await timesPassed(0.5);
+    });
+    expect(await warnings.read()).toEqual([expect.stringMatching(/renewed \d+ ms late/)]);
+  });
+});
+
+describe("mode: 'at-most-once'", () => {
+  test('C79: is marked as done before the handler begins, so that what a stop interrupts is lost', async () => {
+    const seen: string[] = [];
+    const started = Promise.withResolvers<void>();
+    const consumer = createConsumer({
+      name: 'remind',
+      store,
+      mode: 'at-most-once',
+      handle: async () => {
+        seen.push(String((await store.stats())[0]?.processed));
+        started.resolve();
+        await new Promise(() => undefined);
+      },
+    });
+    const running = consumer.run({ source: deliverySource([m1]) });
+    running.catch(() => undefined);
+    await started.promise;
+    await consumer.stop({ withinMs: 1 });
+    await running.catch(() => undefined);
+    expect(seen).toEqual(['1']);
+    const again = createConsumer({
+      name: 'remind',
+      store,
+      mode: 'at-most-once',
+      handle: () => void seen.push('again'),
+    });
+    expect(await again.run({ source: deliverySource([m1]) })).toMatchObject({ processed: 0, duplicates: 1 });
+    expect(seen).toEqual(['1']);
+  });
+
+  test('a handler that fails is not tried again: its message is a dead letter, and the others go on', async () => {
+    const calls: string[] = [];
+    const consumer = createConsumer({
+      name: 'remind',
+      store,
+      mode: 'at-most-once',
+      handle: message => {
+        calls.push(message.id);
+        if (message.id === 'm2') throw new Error('no such address');
+      },
+    });
+    const source = deliverySource(['m1', 'm2', 'm3', 'm2'].map(id => ({ id })));
+    expect(await consumer.run({ source })).toMatchObject({ processed: 2, failed: 1, deadLetters: 1 });
+    expect(calls).toEqual(['m1', 'm2', 'm3']);
+    expect(store.deadLetters('remind').map(letter => letter.reason)).toEqual(['no such address']);
+  });
+
+  test('a set is marked together; what it rejects is set aside', async () => {
+    const sets: string[][] = [];
+    const consumer = createConsumer({
+      name: 'remind',
+      store,
+      mode: 'at-most-once',
+      handleBatch: (messages, context) => {
+        sets.push(messages.map(message => message.id));
+        context.reject(messages[1]!, 'closed');
+      },
+    });
+    const source = deliverySource(['m1', 'm2', 'm3'].map(id => ({ id })));
+    expect(await consumer.run({ source })).toMatchObject({ processed: 2, deadLetters: 1 });
+    expect(sets).toEqual([['m1', 'm2', 'm3']]);
+    expect(source.outcomes).toEqual(['processed', 'dead-lettered', 'processed']);
+  });
+});
+
+describe('onStoreDown', () => {
+  test("C89: 'pause' holds what is in hand until the store answers, and no handler runs before", async () => {
+    let claims = 0;
+    let calls = 0;
+    const flaky = storeWith(inbox => ({
+      claim: (claimed, leaseMs) => (claims++ < 3 ? down() : inbox.claim(claimed, leaseMs)),
+    }));
+    const consumer = createConsumer({ name: 'pay', store: flaky, handle: () => void calls++ });
+    const source = deliverySource([m1]);
+    expect(await consumer.run({ source })).toEqual({
+      processed: 1,
+      duplicates: 0,
+      conflicts: 0,
+      deadLetters: 0,
+      failed: 0,
+    });
+    expect([claims, calls]).toEqual([4, 1]);
+  });
+
+  test("'throw' ends the run with the reason, and nothing is settled", async () => {
+    const consumer = createConsumer({
+      name: 'pay',
+      store: storeWith(() => ({ claim: down })),
+      onStoreDown: 'throw',
+      handle: () => expect.unreachable(),
+    });
+    const source = deliverySource([m1]);
+    await expect(consumer.run({ source })).rejects.toMatchObject({ code: 'NT_STORE_DOWN' });
+    expect(source.outcomes).toEqual([undefined]);
+  });
+
+  test("'process' runs handlers without protection, counts each, and gives a token that a fence refuses", async () => {
+    let claims = 0;
+    const tokens: bigint[] = [];
+    const flaky = storeWith(inbox => ({
+      claim: (claimed, leaseMs) => (claims++ < 1 ? down() : inbox.claim(claimed, leaseMs)),
+    }));
+    const consumer = createConsumer({
+      name: 'pay',
+      store: flaky,
+      onStoreDown: 'process',
+      maxBatch: 2,
+      handle: (_, { token }: LeaseContext) => void tokens.push(token),
+    });
+    const warnings = await warningsOf('NT_UNPROTECTED');
+    const source = deliverySource(['m1', 'm2', 'm3', 'm4'].map(id => ({ id })));
+    const summary = await consumer.run({ source });
+    expect(summary).toMatchObject({ processed: 4, failed: 0 });
+    expect(summary.unprotected).toBe(tokens.filter(token => token === 0n).length);
+    expect(source.outcomes).toEqual(['processed', 'processed', 'processed', 'processed']);
+    expect(tokens.filter(token => token === 0n).length).toBeGreaterThan(0);
+    expect(tokens.filter(token => token > 0n).length).toBeGreaterThan(0);
+    expect(await warnings.read()).toHaveLength(1);
+  });
+
+  test("'process': a handler that is done when the store fails is not done again", async () => {
+    let calls = 0;
+    const consumer = createConsumer({
+      name: 'pay',
+      store: storeWith(() => ({ complete: down })),
+      onStoreDown: 'process',
+      handle: () => void calls++,
+    });
+    expect(await consumer.run({ source: deliverySource([m1]) })).toMatchObject({ processed: 1, unprotected: 1 });
+    expect(calls).toBe(1);
+  });
+});
