@@ -82,7 +82,14 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const consume = (run: LaneRun) =>
         bound.promise === 'exactly-once' && settings.dedupe !== 'id' ? ownLane(run, bound.lanes) : consumeLane(run);
       if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
-      const path: Path = { ...settings, consumer: settings.name, store: bound, points: run.points, counts };
+      const path: Path = {
+        ...settings,
+        keepsResults: false,
+        consumer: settings.name,
+        store: bound,
+        points: run.points,
+        counts,
+      };
       const slots = new Slots(concurrencyFor(settings, store, path.warn));
       const health = healthFor(store, path.clock);
       const lanes = new Set<Promise<void>>();

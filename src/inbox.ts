@@ -100,6 +100,7 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     onUnknownType: 'dead-letter' as const,
     overlap: false,
     mode: 'at-least-once' as const,
+    keepsResults: true,
     dedupe: 'id' as const,
     policy: resolvePolicy(options),
     clock: options.clock ?? systemClock,

@@ -44,6 +44,8 @@ export interface Path {
   readonly router: Router;
   readonly onUnknownType: 'dead-letter' | 'ignore' | 'refuse';
   readonly overlap: boolean;
+  /** What a handler returns is kept by a lease store, for the callers of copies: only where there is a caller. */
+  readonly keepsResults: boolean;
   /** Handled and then marked as done, or the other way round. */
   readonly mode: Mode;
   /** What tells a copy: its id in the inbox, the position of its lane, or the id with the position beside it for fencing. */

@@ -7,6 +7,7 @@ import { describeError, isNevertwiceError, type Reject } from './errors.ts';
 import { type Held, Leases } from './leases.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import type { LeaseGrant, LeaseInbox } from './ports/store.ts';
+import { Recorder } from './recorder.ts';
 import { countFailure, retryLater } from './retries.ts';
 import { HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
 import { handleUnprotected, processedUnprotected } from './unprotected.ts';
@@ -92,6 +93,7 @@ async function handleHeld(
   const entries = [...held.keys()];
   if (entries.length === 0) return;
   const leases = new Leases(path, inbox, held, sentMs);
+  const recorder = new Recorder<ReadyEntry>(done => record(path, inbox, done));
   const release = (some: readonly ReadyEntry[]) =>
     inbox.release(
       some
@@ -100,7 +102,8 @@ async function handleHeld(
     );
   try {
     await reach(path, scope, 'handle', 'before', entries);
-    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held, leases));
+    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held, leases, recorder));
+    await recorder.ended();
     await reach(path, scope, 'handle', 'after', entries);
     await release(handled.cut);
     work.pushFront(handled.cut);
@@ -111,6 +114,8 @@ async function handleHeld(
     const stillRunning =
       lost || isNevertwiceError(error, 'NT_HANDLER_TIMEOUT') || isNevertwiceError(error, 'NT_STOPPED');
     const blamed = thrown instanceof HandlerFailed ? thrown.entry : undefined;
+    // A store that is down fails the next call too, which is on the way to where it is waited for.
+    await recorder.ended().catch(() => undefined);
     await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
     if (lost) {
       // The next round asks what became of it; its neighbours go on at once.
@@ -142,36 +147,26 @@ function surroundings(
   inbox: LeaseInbox,
   held: ReadonlyMap<ReadyEntry, Held>,
   leases: Leases,
+  recorder: Recorder<ReadyEntry>,
 ): Surroundings {
   return {
     context: (signal, entry) => (entry === undefined ? { signal } : { signal, token: held.get(entry)!.token }),
     forMessage: entry => ({ token: held.get(entry)!.token }),
     cutOff: () => undefined,
-    full: () => !leases.lasting,
+    full: () => !leases.lasting || recorder.failed,
     started: cutOff => leases.onLost(cutOff),
     // At once and handler by handler: what is done and not recorded is what a crash, or the failure of another handler
     // in the group, would double.
     done: async (results, rejected) => {
-      await complete(path, inbox, held, results);
+      for (const [entry, result] of results) {
+        entry.unrecorded = { nonce: held.get(entry)!.nonce, result: path.keepsResults ? result : undefined };
+      }
+      recorder.add(results.map(([entry]) => entry));
       for (const [entry, reason] of rejected) {
         await setAside(path, inbox, entry, held.get(entry)!, { kind: 'rejected', reason });
       }
     },
   };
-}
-
-function complete(
-  path: Path,
-  inbox: LeaseInbox,
-  held: ReadonlyMap<ReadyEntry, Held>,
-  done: readonly (readonly [ReadyEntry, unknown])[],
-): Promise<void> {
-  for (const [entry, result] of done) entry.unrecorded = { nonce: held.get(entry)!.nonce, result };
-  return record(
-    path,
-    inbox,
-    done.map(([entry]) => entry),
-  );
 }
 
 /** Completes what handlers have done. When the store fails, the entries remember it for the next time. */

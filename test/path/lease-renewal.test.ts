@@ -166,6 +166,68 @@ describe('renewal', () => {
   });
 });
 
+describe('recording', () => {
+  test('what handlers have done is recorded while the next one is at work, one call at a time, each once', async () => {
+    const calls: number[] = [];
+    const held = Promise.withResolvers<void>();
+    const slow = storeWith(inbox => ({
+      complete: async items => {
+        calls.push(items.length);
+        await held.promise;
+        return inbox.complete(items);
+      },
+    }));
+    const seen: string[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store: slow,
+      handle: message => {
+        seen.push(message.id);
+        if (message.id === 'm4') held.resolve();
+        return message.id;
+      },
+    });
+    const source = deliverySource(['m1', 'm2', 'm3', 'm4'].map(id => ({ id })));
+    expect(await consumer.run({ source })).toMatchObject({ processed: 4, failed: 0 });
+    expect([seen, calls]).toEqual([['m1', 'm2', 'm3', 'm4'], [1, 3]]);
+    expect(source.outcomes).toEqual(['processed', 'processed', 'processed', 'processed']);
+  });
+
+  test('when recording fails, no further handler starts, and what is done is recorded once the store is back', async () => {
+    let fails = 1;
+    const calls: string[] = [];
+    const flaky = storeWith(inbox => ({
+      complete: items => (fails-- > 0 ? down() : inbox.complete(items)),
+    }));
+    const atFailure: number[] = [];
+    const consumer = createConsumer({
+      name: 'pay',
+      store: { ...flaky, ping: async () => void atFailure.push(calls.length) },
+      handle: async message => {
+        calls.push(message.id);
+        await new Promise(resolve => setImmediate(resolve));
+      },
+    });
+    const source = deliverySource(['m1', 'm2', 'm3', 'm4'].map(id => ({ id })));
+    expect(await consumer.run({ source })).toMatchObject({ processed: 4, duplicates: 0, failed: 0 });
+    expect(calls).toEqual(['m1', 'm2', 'm3', 'm4']);
+    expect(atFailure[0]).toBeLessThan(4);
+  });
+
+  test('what a handler of a consumer returns is kept by nobody', async () => {
+    const kept: unknown[] = [];
+    const looking = storeWith(inbox => ({
+      complete: items => {
+        kept.push(...items.map(item => item.result));
+        return inbox.complete(items);
+      },
+    }));
+    const consumer = createConsumer({ name: 'pay', store: looking, handle: () => ({ a: 'response' }) });
+    await consumer.run({ source: deliverySource([m1]) });
+    expect(kept).toEqual([undefined]);
+  });
+});
+
 describe("mode: 'at-most-once'", () => {
   test('C79: is marked as done before the handler begins, so that what a stop interrupts is lost', async () => {
     const seen: string[] = [];
