@@ -1,6 +1,7 @@
 import type { Result } from './contest.ts';
 import { kafkaScaleSuite } from './kafka/scale-suite.ts';
 import { kafkaSuite } from './kafka/suite.ts';
+import { leasesSuite } from './leases/suite.ts';
 import { packageSuite } from './package.ts';
 import { sqlSuite } from './sql/suite.ts';
 
@@ -24,4 +25,4 @@ export interface Suite {
   run(options: BenchOptions): Promise<readonly Result[]>;
 }
 
-export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, packageSuite];
+export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, leasesSuite, packageSuite];

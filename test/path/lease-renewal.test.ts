@@ -189,7 +189,10 @@ describe('recording', () => {
     });
     const source = deliverySource(['m1', 'm2', 'm3', 'm4'].map(id => ({ id })));
     expect(await consumer.run({ source })).toMatchObject({ processed: 4, failed: 0 });
-    expect([seen, calls]).toEqual([['m1', 'm2', 'm3', 'm4'], [1, 3]]);
+    expect([seen, calls]).toEqual([
+      ['m1', 'm2', 'm3', 'm4'],
+      [1, 3],
+    ]);
     expect(source.outcomes).toEqual(['processed', 'processed', 'processed', 'processed']);
   });
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { kafkaMissing } from '../../scripts/kafka/programs.ts';
 import { startKafka } from './kafka-server.ts';
 import { embeddedPostgres, startPostgres } from './postgres-server.ts';
+import { redisMissing, startRedis } from './redis-server.ts';
 
 /** A server that some suites need and that one run of the tests shares. */
 export interface Service {
@@ -39,6 +40,13 @@ export const services: readonly Service[] = [
       const { brokers, stop } = await startKafka({ settings: { 'broker.session.timeout.ms': 18_000 } });
       return { url: brokers, stop };
     },
+  },
+  {
+    name: 'Redis',
+    env: 'NEVERTWICE_TEST_REDIS',
+    support: 'redis.ts',
+    missing: redisMissing,
+    start: startRedis,
   },
 ];
 

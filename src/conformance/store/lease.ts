@@ -90,6 +90,84 @@ export function leaseTests(test: Register<LeaseStore>): void {
     assert.equal((await claimOne(inbox, claimOf('m1'))).answer.answer, 'duplicate');
   });
 
+  test('a renewed lease lasts from then on', async harness => {
+    const inbox = await harness.store.open(registration());
+    const owner = await claimOne(inbox, claimOf('m1'), SHORT_MS);
+    assert.deepEqual(await inbox.renew([item(claimOf('m1'), owner)], LEASE_MS), [true]);
+    await passTime(harness, SHORT_MS + 1);
+    assert.equal((await claimOne(inbox, claimOf('m1'))).answer.answer, 'busy');
+    assert.deepEqual(await inbox.complete([item(claimOf('m1'), owner)]), [true]);
+  });
+
+  test('an owner whose lease ran out may renew until somebody replaces him', async harness => {
+    const inbox = await harness.store.open(registration());
+    const [kept, taken] = [claimOf('m1'), claimOf('m2')];
+    const [one, two] = (await inbox.claim([kept, taken], SHORT_MS)) as [LeaseGrant, LeaseGrant];
+    await passTime(harness, SHORT_MS + 1);
+    const next = await claimOne(inbox, taken);
+    assert.equal(next.answer.answer, 'fresh');
+    assert.deepEqual(await inbox.renew([item(kept, one), item(taken, two)], LEASE_MS), [true, false]);
+    assert.equal((await claimOne(inbox, kept)).answer.answer, 'busy');
+    assert.deepEqual(await inbox.complete([item(kept, one), item(taken, next)]), [true, true]);
+  });
+
+  test('what is given up or done cannot be renewed', async ({ store }) => {
+    const inbox = await store.open(registration());
+    const claims = [claimOf('m1'), claimOf('m2')] as const;
+    const [one, two] = (await inbox.claim(claims, LEASE_MS)) as [LeaseGrant, LeaseGrant];
+    await inbox.release([item(claims[0], one)]);
+    await inbox.complete([item(claims[1], two)]);
+    assert.deepEqual(await inbox.renew([item(claims[0], one), item(claims[1], two)], LEASE_MS), [false, false]);
+    assert.equal((await claimOne(inbox, claims[0])).answer.answer, 'fresh');
+    assert.equal((await claimOne(inbox, claims[1])).answer.answer, 'duplicate');
+  });
+
+  test('inspect tells absent, claimed, released and done apart, and changes nothing', async ({ store }) => {
+    const inbox = await store.open(registration());
+    const claims = ['m1', 'm2', 'm3', 'm4', 'm5'].map(id => claimOf(id));
+    const [, claimed, released, done, silent] = claims as [Claim, Claim, Claim, Claim, Claim];
+    const grants = await inbox.claim([claimed, released, done, silent], LEASE_MS);
+    const [first, second, third, fourth] = grants as [LeaseGrant, LeaseGrant, LeaseGrant, LeaseGrant];
+    await inbox.release([item(released, second)]);
+    await inbox.complete([item(done, third, { charge: 'ch_1' }), item(silent, fourth)]);
+    for (let look = 0; look < 2; look++) {
+      const states = await inbox.inspect(claims);
+      assert.deepEqual(
+        states.map(state => state.state),
+        ['absent', 'claimed', 'released', 'done', 'done'],
+      );
+      const [, held, free, kept, bare] = states;
+      assert.ok(held?.state === 'claimed' && held.token === first.token && held.until instanceof Date);
+      assert.ok(free?.state === 'released' && free.token === second.token);
+      assert.ok(kept?.state === 'done' && kept.at instanceof Date);
+      assert.deepEqual(kept.result, { charge: 'ch_1' });
+      assert.ok(bare?.state === 'done' && bare.result === undefined);
+    }
+    assert.equal((await claimOne(inbox, claims[0]!)).answer.answer, 'fresh');
+    assert.equal((await claimOne(inbox, claimed)).answer.answer, 'busy');
+  });
+
+  test('each refused call of an owner who was replaced is counted, and no other', async harness => {
+    const { store } = harness;
+    const inbox = await store.open(registration());
+    const claim = claimOf('m1');
+    const old = await claimOne(inbox, claim, SHORT_MS);
+    await passTime(harness, SHORT_MS + 1);
+    const owner = await claimOne(inbox, claim);
+    await claimOne(inbox, claim);
+    const stale = [item(claim, old)];
+    const calls = [() => inbox.renew(stale, LEASE_MS), () => inbox.complete(stale), () => inbox.release(stale)];
+    for (const call of calls) {
+      const before = store.staleCalls;
+      assert.deepEqual(await call(), [false]);
+      assert.equal(store.staleCalls, before + 1);
+    }
+    const before = store.staleCalls;
+    await inbox.renew([item(claim, owner)], LEASE_MS);
+    await inbox.complete([item(claim, owner)]);
+    assert.equal(store.staleCalls, before);
+  });
+
   test('completing and releasing many says for each whether it was done', async ({ store }) => {
     const inbox = await store.open(registration());
     const claims = [claimOf('m1'), claimOf('m2')] as const;

@@ -63,6 +63,7 @@ function inByteOrder(claims: readonly Claim[]): { claim: Claim; index: number }[
   return ordered.sort((a, b) => (a.claim.hex < b.claim.hex ? -1 : a.claim.hex > b.claim.hex ? 1 : a.index - b.index));
 }
 
-function fingerprintBytes(claim: Claim): Uint8Array | null {
+/** As stored; NULL for none. */
+export function fingerprintBytes(claim: Claim): Uint8Array | null {
   return claim.fingerprint === undefined ? null : Buffer.from(claim.fingerprint, 'hex');
 }

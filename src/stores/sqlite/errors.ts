@@ -10,7 +10,8 @@ const NAMES: ReadonlyMap<string, number> = new Map([
 
 export const SQLITE_ERROR = 1;
 export const SQLITE_CANTOPEN = 14;
-const UNREADABLE: ReadonlySet<number | undefined> = new Set([11, 26]);
+/** Damaged, or no database at all. */
+export const UNREADABLE: ReadonlySet<number | undefined> = new Set([11, 26]);
 
 /** SQLite's primary result code for the codes that the store tells apart, from any client's error. */
 export function primaryCode(error: unknown): number | undefined {

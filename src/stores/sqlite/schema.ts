@@ -8,27 +8,17 @@ export interface Migration {
   readonly statements: (names: Names) => readonly string[];
 }
 
-/**
- * Tables that need no rewrite to change: STRICT, so that no value changes its type on the way in; the inbox WITHOUT
- * ROWID, so that its key is the table and not an index beside it.
- */
-const FIRST: Migration = {
-  version: 1,
-  needs: 1,
-  statements: ({ quoted, plain }) => [
-    `CREATE TABLE IF NOT EXISTS ${quoted.consumers} (
+export function consumersTable(quoted: Names['quoted']): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoted.consumers} (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   signature TEXT NOT NULL,
   created_at INTEGER NOT NULL
-) STRICT`,
-    `CREATE TABLE IF NOT EXISTS ${quoted.inbox} (
-  consumer INTEGER NOT NULL,
-  key BLOB NOT NULL,
-  at INTEGER NOT NULL,
-  fp BLOB,
-  PRIMARY KEY (consumer, key)
-) STRICT, WITHOUT ROWID`,
+) STRICT`;
+}
+
+export function deadLetterTables({ quoted, plain }: Names): readonly string[] {
+  return [
     `CREATE TABLE IF NOT EXISTS ${quoted.deadLetters} (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   consumer INTEGER NOT NULL,
@@ -51,12 +41,36 @@ const FIRST: Migration = {
   ON ${quoted.deadLetters} (consumer, dedupe) WHERE closed_at IS NULL`,
     `CREATE INDEX IF NOT EXISTS ${indexName(plain.deadLetters, 'key')}
   ON ${quoted.deadLetters} (consumer, key) WHERE closed_at IS NULL`,
-    `CREATE TABLE IF NOT EXISTS ${quoted.positions} (
+  ];
+}
+
+export function positionsTable(quoted: Names['quoted']): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoted.positions} (
   consumer INTEGER NOT NULL,
   lane TEXT NOT NULL,
   position TEXT NOT NULL,
   PRIMARY KEY (consumer, lane)
+) STRICT, WITHOUT ROWID`;
+}
+
+/**
+ * Tables that need no rewrite to change: STRICT, so that no value changes its type on the way in; the inbox WITHOUT
+ * ROWID, so that its key is the table and not an index beside it.
+ */
+const FIRST: Migration = {
+  version: 1,
+  needs: 1,
+  statements: ({ quoted, plain }) => [
+    consumersTable(quoted),
+    `CREATE TABLE IF NOT EXISTS ${quoted.inbox} (
+  consumer INTEGER NOT NULL,
+  key BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  fp BLOB,
+  PRIMARY KEY (consumer, key)
 ) STRICT, WITHOUT ROWID`,
+    ...deadLetterTables({ quoted, plain }),
+    positionsTable(quoted),
     readableView(quoted),
   ],
 };

@@ -10,6 +10,7 @@ import type {
   TransactionalInbox,
   TransactionalStore,
 } from '../../ports/store.ts';
+import { assertNamed } from '../registration.ts';
 import { Connection } from './connection.ts';
 import { isOpen, isSqliteDatabase, type SqliteDatabase } from './database.ts';
 import { own } from './errors.ts';
@@ -105,12 +106,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {
-    if (typeof consumer.name !== 'string' || consumer.name.trim() === '') {
-      throw new NevertwiceError(
-        'NT_CONFIG',
-        'the consumer has no name; it scopes deduplication and must not change later',
-      );
-    }
+    assertNamed(consumer);
     const { names } = this.#settings;
     const connection = await this.#ready();
     const id = await this.#runner.run(connection, { overlap: false }, async () =>

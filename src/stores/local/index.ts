@@ -1,0 +1,2 @@
+export type { LocalClock, LocalOptions } from './options.ts';
+export { localStore } from './store.ts';

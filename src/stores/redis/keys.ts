@@ -1,0 +1,44 @@
+import { crc32 } from 'node:zlib';
+
+/** The names of one consumer's keys. What is in braces decides the hash slot, and with it the server of a cluster. */
+export class ConsumerKeys {
+  readonly slots: number;
+  readonly #prefix: string;
+  readonly #name: string;
+
+  constructor(prefix: string, consumer: string, slots: number) {
+    this.slots = slots;
+    this.#prefix = prefix;
+    // Escapes the characters that part a key and braces among them, so that no two consumers share a key.
+    this.#name = encodeURIComponent(consumer);
+  }
+
+  /** Which of the consumer's slots an id lies in, from 0. By the id alone, so that all processes agree. */
+  slotOf(hex: string): number {
+    return this.slots === 1 ? 0 : crc32(hex) % this.slots;
+  }
+
+  id(slot: number, hex: string): string {
+    return `${this.#prefix}{${this.#name}.${slot}}:${hex}`;
+  }
+
+  counts(slot: number): string {
+    return `${this.#prefix}{${this.#name}.${slot}}/counts`;
+  }
+
+  get letters(): string {
+    return `${this.#prefix}{${this.#name}}/letters`;
+  }
+
+  get letterKeys(): string {
+    return `${this.#prefix}{${this.#name}}/letter-keys`;
+  }
+
+  get blocked(): string {
+    return `${this.#prefix}{${this.#name}}/blocked`;
+  }
+
+  get positions(): string {
+    return `${this.#prefix}{${this.#name}}/positions`;
+  }
+}
