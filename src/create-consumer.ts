@@ -21,6 +21,7 @@ import type { Lane, Source } from './ports/source.ts';
 import type { Sql } from './ports/sql.ts';
 import type { Store, TransactionalStore } from './ports/store.ts';
 import { ownLane } from './positions/own-lane.ts';
+import { retryHorizonMs } from './retries.ts';
 
 export interface RunOptions {
   /** Stops the consumer like `stop()` with no deadline. */
@@ -78,6 +79,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const bound = await bindStore(store, {
         name: settings.name,
         signature: consumerSignature(settings),
+        redeliveryHorizonMs: source.capabilities.redeliveryHorizonMs,
       });
       const consume = (run: LaneRun) =>
         bound.promise === 'exactly-once' && settings.dedupe !== 'id' ? ownLane(run, bound.lanes) : consumeLane(run);
@@ -90,6 +92,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         points: run.points,
         counts,
       };
+      if (bound.promise === 'at-least-once') warnShortRetention(path, bound.inbox.retentionMs, source);
       const slots = new Slots(concurrencyFor(settings, store, path.warn));
       const health = healthFor(store, path.clock);
       const lanes = new Set<Promise<void>>();
@@ -202,4 +205,17 @@ function required<T>(value: T | undefined, what: string): T {
   if (value === undefined)
     throw new NevertwiceError('NT_CONFIG', `the consumer has no ${what}; give one to createConsumer or to run`);
   return value;
+}
+
+/** An id that is forgotten while its message can still come again is a new one then. */
+function warnShortRetention(path: Path, retentionMs: number, source: Source): void {
+  const ours = retryHorizonMs(path.policy);
+  const theirs = source.capabilities.redeliveryHorizonMs ?? 0;
+  const needed = Math.max(ours, theirs);
+  if (retentionMs >= needed) return;
+  const whose = ours >= theirs ? 'its retries' : source.name;
+  path.warn(
+    'NT_RETENTION_SHORT',
+    `${path.consumer}: ids are kept for ${retentionMs} ms, and ${whose} may bring a message again after ${needed} ms: it would be handled twice; set retentionMs above that`,
+  );
 }

@@ -13,6 +13,11 @@ export interface SourceCapabilities {
    * batch while one is in work. Not where a visibility timeout runs from the moment it is received. Default false.
    */
   readonly readAhead?: boolean;
+  /**
+   * How long after its first delivery a message can come again from this source, in milliseconds, where that is known: the
+   * retention of a queue. Ids must be kept for longer.
+   */
+  readonly redeliveryHorizonMs?: number;
 }
 
 /** What happens to one delivery after its effect is durable, or after it was decided to try it again. */

@@ -26,6 +26,8 @@ export interface ConsumerRegistration {
   readonly name: string;
   /** How ids are made (extractor, normaliser, encoding version). A start with another one is refused. */
   readonly signature: string;
+  /** How long after its first delivery a message can come again, in milliseconds, where the source knows. */
+  readonly redeliveryHorizonMs?: number | undefined;
 }
 
 /** A message set aside with its error, for a person to look at and to send through again. */
@@ -186,6 +188,8 @@ export type LeaseState =
  * decides when a lease ends. What an owner sends who was replaced changes nothing.
  */
 export interface LeaseInbox {
+  /** How long a completed id is kept, in milliseconds. */
+  readonly retentionMs: number;
   /** All claims in one call; one grant per claim, in order. */
   claim(claims: readonly Claim[], leaseMs: number): Promise<readonly LeaseGrant[]>;
   /**

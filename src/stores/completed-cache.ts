@@ -70,7 +70,12 @@ export function completedCache(store: LeaseStore, options: CompletedCacheOptions
 
 function cachedInbox(inbox: LeaseInbox, { name }: ConsumerRegistration, known: Remembered): LeaseInbox {
   return {
-    ...inbox,
+    retentionMs: inbox.retentionMs,
+    renew: (items, leaseMs) => inbox.renew(items, leaseMs),
+    release: items => inbox.release(items),
+    inspect: claims => inbox.inspect(claims),
+    deadLetter: letters => inbox.deadLetter(letters),
+    blockedKeys: keys => inbox.blockedKeys(keys),
     async claim(claims, leaseMs) {
       const grants: (LeaseGrant | undefined)[] = claims.map(claim => known.answerTo(name, claim));
       const asked = claims.filter((_, i) => grants[i] === undefined);

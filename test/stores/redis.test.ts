@@ -91,6 +91,21 @@ describe('C83: no id without a time to live', () => {
     expect(await ttl()).toBeGreaterThan(5_000);
   });
 
+  test('ids are kept two days longer than the source can deliver again, and nine days when nobody says', async () => {
+    const hours = async (redeliveryHorizonMs: number | undefined) => {
+      const prefix = freshPrefix();
+      const { store, client } = await opened(ioredisKind, { prefix });
+      const inbox = await store.open({ ...pay, redeliveryHorizonMs });
+      await inbox.complete([proof(await claimOne(inbox))]);
+      const ttl = [...(await timesToLive(client, prefix))].find(([key]) => key.endsWith(m1.hex))![1];
+      return [Math.round(ttl / 3_600_000), Math.round(inbox.retentionMs / 3_600_000)];
+    };
+    expect([await hours(undefined), await hours(4 * 86_400_000)]).toEqual([
+      [216, 216],
+      [144, 144],
+    ]);
+  });
+
   test('C91: after the retention the id is new again', async () => {
     const { store } = await opened(ioredisKind, { retentionMs: 100 });
     const inbox = await store.open(pay);

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NevertwiceError } from '../../errors.ts';
 import { whenFree } from '../sqlite/busy.ts';
 import { Connection } from '../sqlite/connection.ts';
@@ -11,8 +12,14 @@ import { isEmpty, tables } from './schema.ts';
 /** What the log beside the file may keep for itself after it was copied into the file. */
 const LOG_LIMIT_BYTES = 4 * 2 ** 20;
 
+interface Write {
+  readonly work: (connection: Connection, now: number) => unknown;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
- * The file of a store: opened at first use, written in short transactions, one a call. Each runs from begin to commit
+ * The file of a store: opened at first use, written in short transactions. Each runs from begin to commit
  * without giving up the thread, so that no two of one process ever meet; other processes are waited for.
  */
 export class LeaseFile {
@@ -21,6 +28,8 @@ export class LeaseFile {
   readonly #settings: LocalSettings;
   readonly #clock: FileClock;
   #connection: Promise<Connection> | undefined;
+  #writes: Write[] = [];
+  #flushed: Promise<void> | undefined;
   #closed = false;
 
   constructor(store: string, path: string, settings: LocalSettings) {
@@ -30,9 +39,40 @@ export class LeaseFile {
     this.#clock = new FileClock(settings.clock);
   }
 
-  /** Runs `work` in one transaction, again from the start when another process was in the way. `now` is the file's time. */
+  /**
+   * Runs `work` in a transaction, again from the start when another process was in the way. `now` is the file's time. What
+   * several lanes write in one turn of the event loop is one transaction: a commit costs more than what is in it.
+   */
   write<R>(work: (connection: Connection, now: number) => R): Promise<R> {
-    return this.#run(connection => inTransaction(connection, () => work(connection, this.#clock.tick(connection))));
+    const { promise, resolve, reject } = Promise.withResolvers<R>();
+    this.#writes.push({ work, resolve: resolve as Write['resolve'], reject });
+    this.#flushed ??= nextTurn().then(() => this.#flush());
+    return promise;
+  }
+
+  async #flush(): Promise<void> {
+    this.#flushed = undefined;
+    const writes = this.#writes;
+    this.#writes = [];
+    try {
+      const results = await this.#written(writes);
+      for (const [i, { resolve }] of writes.entries()) resolve(results[i]);
+    } catch (error) {
+      // One that fails must not fail its neighbours; nothing of any of them is left.
+      if (writes.length === 1) writes[0]!.reject(error);
+      else
+        for (const write of writes)
+          await this.#written([write]).then(([result]) => write.resolve(result), write.reject);
+    }
+  }
+
+  #written(writes: readonly Write[]): Promise<readonly unknown[]> {
+    return this.#run(connection =>
+      inTransaction(connection, () => {
+        const now = this.#clock.tick(connection);
+        return writes.map(({ work }) => work(connection, now));
+      }),
+    );
   }
 
   read<R>(work: (connection: Connection, now: number) => R): Promise<R> {
@@ -40,6 +80,7 @@ export class LeaseFile {
   }
 
   async close(): Promise<void> {
+    await this.#flushed;
     if (this.#closed) return;
     this.#closed = true;
     const connection = await this.#connection?.catch(() => undefined);

@@ -84,6 +84,7 @@ class LocalStore implements LeaseStore {
     // What the last process left behind expires too.
     this.#sweeper.wake();
     return {
+      retentionMs: this.#settings.retentionMs,
       claim: async (claims, leaseMs) => {
         const grants = await file.write((connection, now) =>
           claims.map(claim => rows.claim(connection, now, claim, leaseMs)),

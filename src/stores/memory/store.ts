@@ -66,6 +66,7 @@ class InMemoryStore implements MemoryStore {
   async open(consumer: ConsumerRegistration): Promise<LeaseInbox> {
     const { entries, deadLetters } = this.#register(consumer);
     return {
+      retentionMs: this.#settings.retentionMs,
       claim: async (claims, leaseMs) => {
         this.#assertOpen();
         const grants = claims.map(claim => entries.claim(claim, leaseMs));

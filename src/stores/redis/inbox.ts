@@ -1,5 +1,6 @@
 import { NevertwiceError } from '../../errors.ts';
 import type { Answer, Claim, LeaseGrant, LeaseInbox, LeaseProof, LeaseState } from '../../ports/store.ts';
+import { Gathered } from '../gathered.ts';
 import type { Connection } from './connection.ts';
 import type { ConsumerKeys } from './keys.ts';
 import type { RedisDeadLetters } from './letters.ts';
@@ -21,10 +22,16 @@ export interface InboxParts {
   readonly keys: ConsumerKeys;
   readonly letters: RedisDeadLetters;
   readonly settings: RedisSettings;
+  readonly retentionMs: number;
   /** Throws when the store was closed. */
   readonly assertOpen: () => void;
   /** Told how many calls were refused. */
   readonly stale: (calls: number) => void;
+}
+
+interface Completion extends LeaseProof {
+  /** The result as JSON, or nothing. */
+  readonly text: string;
 }
 
 /** What one call of a script has to do: the items of one slot, with their places in the batch. */
@@ -42,14 +49,28 @@ type Around<T> = (
 
 /** The ids of one consumer. One call of a script for each slot that a batch touches, all at once. */
 export class RedisInbox implements LeaseInbox {
+  readonly retentionMs: number;
   readonly #parts: InboxParts;
   readonly #unheard = new UnheardClaims();
+  /** By the length of the lease, of which a consumer has one. */
+  readonly #claims = new Map<number, Gathered<Claim, LeaseGrant>>();
+  readonly #completions = new Gathered<Completion, boolean>(items => this.#complete(items));
 
   constructor(parts: InboxParts) {
+    this.retentionMs = parts.retentionMs;
     this.#parts = parts;
   }
 
   async claim(claims: readonly Claim[], leaseMs: number): Promise<readonly LeaseGrant[]> {
+    let gathered = this.#claims.get(leaseMs);
+    if (gathered === undefined) {
+      gathered = new Gathered(all => this.#claim(all, leaseMs));
+      this.#claims.set(leaseMs, gathered);
+    }
+    return gathered.ask(claims);
+  }
+
+  async #claim(claims: readonly Claim[], leaseMs: number): Promise<readonly LeaseGrant[]> {
     const offers = claims.map(claim => ({ claim, nonce: this.#unheard.take(claim.hex) ?? newNonce() }));
     // Before the claims, on the same connection: what is given back is free for them.
     this.#giveBack(this.#unheard.takeAll());
@@ -86,12 +107,15 @@ export class RedisInbox implements LeaseInbox {
   }
 
   async complete(items: readonly (LeaseProof & { readonly result?: unknown })[]): Promise<readonly boolean[]> {
-    const withText = items.map(item => ({ ...item, text: resultText(item.result) }));
-    const { keys: names, settings } = this.#parts;
+    return this.#completions.ask(items.map(({ claim, nonce, result }) => ({ claim, nonce, text: resultText(result) })));
+  }
+
+  #complete(items: readonly Completion[]): Promise<readonly boolean[]> {
+    const { keys: names, retentionMs } = this.#parts;
     return this.#owned(
-      withText,
+      items,
       completeScript,
-      [String(settings.retentionMs)],
+      [String(retentionMs)],
       ({ nonce, text }) => [nonce, text],
       async ({ slot, keys }, run) => {
         const owned = await run([...keys, names.counts(slot)]);
@@ -187,7 +211,7 @@ export class RedisInbox implements LeaseInbox {
   }
 
   #ttl(leaseMs: number): string {
-    return String(Math.max(this.#parts.settings.retentionMs, Math.ceil(leaseMs) + MARGIN_MS));
+    return String(Math.max(this.#parts.retentionMs, Math.ceil(leaseMs) + MARGIN_MS));
   }
 
   /** Waits for replicas, when asked to. On the connection of the write before it. */
@@ -211,7 +235,7 @@ export class RedisInbox implements LeaseInbox {
   }
 
   #releasing() {
-    const { retentionMs } = this.#parts.settings;
+    const { retentionMs } = this.#parts;
     return [releaseScript, [String(retentionMs)], ({ nonce }: LeaseProof) => [nonce]] as const;
   }
 }

@@ -13,7 +13,8 @@ export interface RedisStoreOptions {
   readonly prefix?: string;
   /**
    * How long a completed id is kept, in milliseconds from its completion; a copy that comes later is handled again.
-   * Default 9 days: the 7 days for which Kafka keeps a record by default, and 2 for people.
+   * Default: 2 days more than the source can deliver a message again, where it says so, and 9 days otherwise: the 7 for
+   * which Kafka keeps a record by default, and 2 for people.
    */
   readonly retentionMs?: number;
   /** How long the store waits for the answer to one command, in milliseconds. Default 5,000, 1 to 600,000. */
@@ -36,7 +37,8 @@ export interface RedisStoreOptions {
 
 export interface RedisSettings {
   readonly prefix: string;
-  readonly retentionMs: number;
+  /** Undefined where the source decides. */
+  readonly retentionMs: number | undefined;
   readonly timeoutMs: number;
   readonly slots: number | undefined;
   readonly waitForReplicas: WaitForReplicas | undefined;
@@ -47,6 +49,11 @@ const DAY_MS = 86_400_000;
 /** PEXPIRE adds the time to live to the clock in 64 bits, and Lua counts in doubles; 100 years fit both. */
 const LONGEST_MS = 100 * 366 * DAY_MS;
 
+/** How long a consumer's ids are kept, of whose source this much is known. */
+export function retentionOf({ retentionMs }: RedisSettings, redeliveryHorizonMs = 7 * DAY_MS): number {
+  return retentionMs ?? Math.min(LONGEST_MS, redeliveryHorizonMs + 2 * DAY_MS);
+}
+
 export function redisSettings(options: RedisStoreOptions): RedisSettings {
   const prefix = options.prefix ?? 'nevertwice:';
   if (typeof prefix !== 'string' || prefix === '' || /[{}]/.test(prefix)) {
@@ -55,7 +62,7 @@ export function redisSettings(options: RedisStoreOptions): RedisSettings {
   const wait = options.waitForReplicas;
   return {
     prefix,
-    retentionMs: whole('retentionMs', options.retentionMs ?? 9 * DAY_MS, LONGEST_MS),
+    retentionMs: options.retentionMs === undefined ? undefined : whole('retentionMs', options.retentionMs, LONGEST_MS),
     timeoutMs: whole('timeoutMs', options.timeoutMs ?? 5_000, 600_000),
     slots: options.slots === undefined ? undefined : whole('slots', options.slots, 1_024),
     waitForReplicas:

@@ -13,7 +13,7 @@ import { Consumers } from './consumers.ts';
 import { RedisInbox } from './inbox.ts';
 import { ConsumerKeys } from './keys.ts';
 import { RedisDeadLetters } from './letters.ts';
-import type { RedisSettings } from './options.ts';
+import { type RedisSettings, retentionOf } from './options.ts';
 import type { RedisPort } from './port.ts';
 import { counts as countsScript } from './scripts/counts.ts';
 import { checkServer, evictedKeys } from './server.ts';
@@ -78,6 +78,7 @@ export class InRedis implements RedisStore {
       keys,
       letters: new RedisDeadLetters(this.#connection, keys),
       settings: this.#settings,
+      retentionMs: retentionOf(this.#settings, consumer.redeliveryHorizonMs),
       assertOpen: () => this.#assertOpen(),
       stale: calls => {
         this.#staleCalls += calls;
@@ -124,7 +125,7 @@ export class InRedis implements RedisStore {
   }
 
   async #countsOf(consumer: string, keys: ConsumerKeys): Promise<Counts> {
-    const retention = [String(this.#settings.retentionMs)];
+    const retention = [String(retentionOf(this.#settings))];
     const slots = await Promise.all(
       Array.from({ length: keys.slots }, (_, slot) =>
         this.#connection.run(countsScript, [keys.counts(slot)], retention),
