@@ -1,16 +1,18 @@
-// A consumer process on a local store: `node local-child.ts '<LocalJob as JSON>'`. Kills or stops itself where the job
-// says, and ends by itself when its input is exhausted.
+// A consumer process on a lease store: `node child.ts '<Job as JSON>'`. Kills or stops itself where the job says, and ends
+// by itself when its input is exhausted.
 import { openSync, writeSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { DatabaseSync } from 'node:sqlite';
-import { createConsumer, type LeaseContext, type Message, type Points } from '../../src/index.ts';
-import { jsonlSource } from '../../src/sources/jsonl/index.ts';
-import { localStore } from '../../src/stores/local/index.ts';
-import type { LocalJob, LocalPlace } from './local-places.ts';
+import { createConsumer, type LeaseContext, type Message, type Points } from '../../../src/index.ts';
+import { jsonlSource } from '../../../src/sources/jsonl/index.ts';
+import { openTarget } from '../../stores/lease-targets.ts';
+import { CONSUMER, type Ending, type Job } from './job.ts';
+import type { Place } from './places.ts';
 
-const job = JSON.parse(process.argv[2]!) as LocalJob;
+const job = JSON.parse(process.argv[2]!) as Job;
 let arrivals = 0;
 
-function pass(place: LocalPlace, ids: readonly string[]): void {
+function pass(place: Place, ids: readonly string[]): void {
   const { fault } = job;
   if (fault?.place !== place || ++arrivals !== fault.nth) return;
   // Synchronous, or it would die with us: the parent is told where, and with which messages in hand.
@@ -33,10 +35,12 @@ function sink(): (id: string, token: bigint) => void {
 }
 
 const effect = sink();
-const points: Points = { reach: ({ step, edge, ids }) => pass(`${step} ${edge}` as LocalPlace, ids) };
-const store = localStore(job.path);
+const points: Points = { reach: ({ step, edge, ids }) => pass(`${step} ${edge}` as Place, ids) };
+const { store, close } = await openTarget(job.target);
+// By itself Node writes the cache at the end, which few of these processes come to.
+flushCompileCache();
 const consumer = createConsumer({
-  name: 'pay',
+  ...CONSUMER,
   store,
   source: jsonlSource(job.input),
   leaseMs: job.leaseMs,
@@ -47,6 +51,8 @@ const consumer = createConsumer({
     pass('effect after', [id]);
   },
 });
-const summary = await consumer.run({ points });
-await store.close();
-if (summary.conflicts + summary.failed + summary.deadLetters > 0) throw new Error(JSON.stringify(summary));
+const { processed, duplicates, ...other } = await consumer.run({ points });
+await close();
+if (other.conflicts + other.failed + other.deadLetters > 0) throw new Error(JSON.stringify(other));
+const ending: Ending = { processed, duplicates, stale: store.staleCalls };
+writeSync(1, JSON.stringify(ending));
