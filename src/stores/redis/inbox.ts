@@ -79,17 +79,16 @@ export class RedisInbox implements LeaseInbox {
     const settled = await Promise.allSettled(
       this.#groups(offers).map(async ({ keys, items, places }) => {
         const given = (reply: unknown) => (reply as readonly Reply[]).map((one, i) => grantOf(one, items[i]!));
-        const reply = await this.#run(
-          claimScript,
-          keys,
-          [...args, ...items.flatMap(({ claim, nonce }) => [nonce, claim.fingerprint ?? ''])],
-          late => {
-            const fresh = items.filter((_, i) => given(late)[i]?.nonce !== undefined);
-            this.#giveBack(fresh.filter(offer => this.#unheard.forget(offer)));
-          },
-        );
-        for (const [i, grant] of given(reply).entries()) grants[places[i]!] = grant;
-        if (given(reply).some(grant => grant.nonce !== undefined)) await this.#replicated(keys[0]);
+        const all = [...args];
+        for (const { claim, nonce } of items) all.push(nonce, claim.fingerprint ?? '');
+        const reply = await this.#run(claimScript, keys, all, late => {
+          const heard = given(late);
+          const fresh = items.filter((_, i) => heard[i]?.nonce !== undefined);
+          this.#giveBack(fresh.filter(offer => this.#unheard.forget(offer)));
+        });
+        const heard = given(reply);
+        for (const [i, grant] of heard.entries()) grants[places[i]!] = grant;
+        if (heard.some(grant => grant.nonce !== undefined)) await this.#replicated(keys[0]);
       }),
     );
     const failed = settled.find(one => one.status === 'rejected');

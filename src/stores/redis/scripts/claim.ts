@@ -12,7 +12,7 @@ import { CLOCK, script } from './script.ts';
  * Reply: for each `fresh, token` | `duplicate, at, result | false` | `busy, until` | `conflict, fingerprint`.
  */
 export const claim = script(`${CLOCK}
-local lease, ttl = tonumber(ARGV[1]), ARGV[2]
+local lasts, first, ttl = text(now + tonumber(ARGV[1])), text(micros), ARGV[2]
 local answers = {}
 for i, key in ipairs(KEYS) do
   local nonce, offered = ARGV[2 * i + 1], ARGV[2 * i + 2]
@@ -27,9 +27,13 @@ for i, key in ipairs(KEYS) do
   elseif taken then
     answers[i] = { 'busy', ends }
   else
-    if not again then token = text(math.max(token and token + 1 or 0, micros)) end
-    redis.call('HSET', key, 'n', nonce, 't', token, 'u', text(now + lease))
-    if offered ~= '' then redis.call('HSET', key, 'f', offered) elseif print then redis.call('HDEL', key, 'f') end
+    if not token then token = first elseif not again then token = text(math.max(token + 1, micros)) end
+    if offered ~= '' then
+      redis.call('HSET', key, 'n', nonce, 't', token, 'u', lasts, 'f', offered)
+    else
+      redis.call('HSET', key, 'n', nonce, 't', token, 'u', lasts)
+      if print then redis.call('HDEL', key, 'f') end
+    end
     redis.call('PEXPIRE', key, ttl)
     answers[i] = { 'fresh', token }
   end
