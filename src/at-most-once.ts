@@ -18,7 +18,30 @@ export async function atMostOnce(
   scope: Scope,
   entries: readonly ReadyEntry[],
 ): Promise<void> {
-  const held = await claimFresh(path, inbox, scope, entries);
+  const held = new Map<ReadyEntry, Held>();
+  for (const entry of entries) if (unmarked.has(entry)) held.set(entry, unmarked.get(entry)!);
+  const open = entries.filter(entry => !held.has(entry));
+  if (open.length > 0) for (const [entry, proof] of await claimFresh(path, inbox, scope, open)) held.set(entry, proof);
+  try {
+    await markAndHandle(path, inbox, scope, held);
+  } catch (error) {
+    for (const [entry, proof] of held) if (entry.verdict === undefined) unmarked.set(entry, proof);
+    throw error;
+  }
+}
+
+/**
+ * Claimed, and not known to be marked, because the store went away: it is marked again by the same owner. Claimed anew, what the
+ * store has marked would look like a copy, and would be lost although nobody has died.
+ */
+const unmarked = new WeakMap<ReadyEntry, Held>();
+
+async function markAndHandle(
+  path: Path,
+  inbox: LeaseInbox,
+  scope: Scope,
+  held: ReadonlyMap<ReadyEntry, Held>,
+): Promise<void> {
   let rest = [...held.keys()];
   while (rest.length > 0 && !scope.stopping.aborted) {
     // One by one where the handler takes one: whatever is marked when the process dies is lost.
@@ -28,9 +51,10 @@ export async function atMostOnce(
     await reach(path, scope, 'record', 'before', together);
     const marked = await inbox.complete(together.map(entry => held.get(entry)!));
     await reach(path, scope, 'record', 'after', together);
+    for (const entry of together) unmarked.delete(entry);
     // Where another owner came first, he decides.
-    const ours = together.filter((_, i) => marked[i]);
-    if (ours.length > 0) await handleOnce(path, inbox, scope, ours, held);
+    const own = together.filter((_, i) => marked[i]);
+    if (own.length > 0) await handleOnce(path, inbox, scope, own, held);
   }
   if (rest.length > 0) await inbox.release(rest.map(entry => held.get(entry)!));
 }

@@ -278,6 +278,32 @@ describe("mode: 'at-most-once'", () => {
     expect(store.deadLetters('remind').map(letter => letter.reason)).toEqual(['no such address']);
   });
 
+  test('a store that goes away while it marks loses nothing: the same owner marks again, and then handles', async () => {
+    const marks: string[] = [];
+    const flaky = storeWith(inbox => ({
+      complete: async items => {
+        const ids = items.map(({ claim }) => Buffer.from(claim.key).subarray(1).toString());
+        const again = ids.map(id => marks.includes(id));
+        marks.push(...ids);
+        const owned = await inbox.complete(items);
+        // Recorded, and the answer is lost. Said again by the same owner it is true, as with Redis.
+        if (marks.length === 1) await down();
+        return owned.map((own, i) => own || again[i]!);
+      },
+    }));
+    const calls: string[] = [];
+    const consumer = createConsumer({
+      name: 'remind',
+      store: flaky,
+      mode: 'at-most-once',
+      handle: message => void calls.push(message.id),
+    });
+    const source = deliverySource(['m1', 'm2'].map(id => ({ id })));
+    expect(await consumer.run({ source })).toMatchObject({ processed: 2, duplicates: 0, failed: 0 });
+    expect(calls).toEqual(['m1', 'm2']);
+    expect(marks).toEqual(['m1', 'm1', 'm2']);
+  });
+
   test('a set is marked together; what it rejects is set aside', async () => {
     const sets: string[][] = [];
     const consumer = createConsumer({
