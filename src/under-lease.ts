@@ -60,8 +60,16 @@ export async function claimFresh(
   await reach(path, scope, 'claim', 'after', group);
   const held = new Map<ReadyEntry, Held>();
   for (const [i, entry] of group.entries()) {
-    const proof = await heldOrDecided(path, inbox, entry, grants[i]!);
-    if (proof !== undefined) held.set(entry, proof);
+    const { answer, nonce, token } = grants[i]!;
+    if (answer.answer === 'fresh') held.set(entry, { claim: entry.claim, nonce: nonce!, token: token! });
+  }
+  try {
+    for (const [i, entry] of group.entries()) if (!held.has(entry)) await heldOrDecided(path, inbox, entry, grants[i]!);
+    if (path.policy.deadLetter === 'key') await setBehind(path, inbox, held);
+  } catch (error) {
+    // Nobody would work on what was granted beside it until the leases run out, ourselves included.
+    await inbox.release([...held.values()]).catch(() => undefined);
+    throw error;
   }
   return held;
 }
@@ -89,7 +97,6 @@ async function handleHeld(
   sentMs: number,
   work: WorkList<ReadyEntry>,
 ): Promise<void> {
-  if (path.policy.deadLetter === 'key') await setBehind(path, inbox, held);
   const entries = [...held.keys()];
   if (entries.length === 0) return;
   const leases = new Leases(path, inbox, held, sentMs);
@@ -104,6 +111,7 @@ async function handleHeld(
     await reach(path, scope, 'handle', 'before', entries);
     const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held, leases, recorder));
     await recorder.ended();
+    leases.end();
     await reach(path, scope, 'handle', 'after', entries);
     await release(handled.cut);
     work.pushFront(handled.cut);
@@ -116,6 +124,8 @@ async function handleHeld(
     const blamed = thrown instanceof HandlerFailed ? thrown.entry : undefined;
     // A store that is down fails the next call too, which is on the way to where it is waited for.
     await recorder.ended().catch(() => undefined);
+    // Before anything is given up: a renewal would find that it is not ours any more.
+    leases.end();
     await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
     if (lost) {
       // The next round asks what became of it; its neighbours go on at once.

@@ -8,6 +8,7 @@ import {
   NevertwiceError,
 } from '../../src/index.ts';
 import { memoryBroker, memoryStore } from '../../src/memory.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import { until } from '../support/until.ts';
 import { deliverySource } from './deliveries.ts';
 import { warningsOf } from './warnings.ts';
@@ -152,6 +153,39 @@ describe('renewal', () => {
       return 'mine';
     });
     expect(outcome).toEqual({ status: 'processed', result: 'mine' });
+  });
+
+  test('while a failed message waits for its next try nothing is renewed, and nobody is told that it was lost', async () => {
+    const lost = await warningsOf('NT_LEASE_LOST');
+    let calls = 0;
+    const consumer = createConsumer({
+      name: 'pay',
+      store,
+      leaseMs: LEASE_MS,
+      retries: { attempts: 2, minMs: 2 * LEASE_MS, maxMs: 2 * LEASE_MS },
+      clock: { ...systemClock, random: () => 0.999 },
+      handle: () => {
+        if (++calls === 1) throw new Error('again');
+      },
+    });
+    expect(await consumer.run({ source: deliverySource([m1]) })).toMatchObject({ processed: 1, failed: 1 });
+    expect([await lost.read(), store.staleCalls]).toEqual([[], 0]);
+  });
+
+  test('what was claimed beside a message whose dead letter cannot be written is given back, and claimed again at once', async () => {
+    let fails = 1;
+    const flaky = storeWith(inbox => ({
+      deadLetter: letters => (fails-- > 0 ? down() : inbox.deadLetter(letters)),
+    }));
+    const calls: string[] = [];
+    const consumer = createConsumer({ name: 'pay', store: flaky, handle: message => void calls.push(message.id) });
+    await consumer.run({ source: deliverySource([m1]) });
+    const source = deliverySource([{ ...m1, body: { amount: 7 } }, { id: 'm2' }]);
+    expect(await consumer.run({ source })).toMatchObject({ processed: 2, conflicts: 1 });
+    expect([calls, source.outcomes]).toEqual([
+      ['m1', 'm2'],
+      ['conflict', 'processed'],
+    ]);
   });
 
   test('C86: an event loop that stood still is warned of, with how long', async () => {

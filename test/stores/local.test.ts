@@ -303,6 +303,20 @@ describe('when it cannot write', () => {
     await store.close();
   });
 
+  test('what lanes write together waits for it together, and not one after the other', async () => {
+    const { store, inbox } = await ledgerOn(file.path, { busyTimeoutMs: 200 });
+    const other = new DatabaseSync(file.path);
+    other.exec('BEGIN IMMEDIATE');
+    let refused = 0;
+    const late = ['m1', 'm2', 'm3'].map(id => claimOne(inbox, id).catch(() => refused++));
+    await Promise.race(late);
+    await turn();
+    expect(refused).toBe(3);
+    other.exec('COMMIT');
+    other.close();
+    await store.close();
+  });
+
   test.skipIf(process.platform === 'win32')('a full disk is NT_STORE_DOWN, and nothing before it is lost', async () => {
     await (await ledgerOn(file.path)).store.close();
     const program = fileURLToPath(new URL('local-full-disk.ts', import.meta.url));

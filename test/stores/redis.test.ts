@@ -244,6 +244,23 @@ describe.for(singleClients)('a claim whose answer was lost on the way, with $nam
     expect(store.staleCalls).toBe(0);
   });
 
+  test('is the same claim when two lanes had asked for copies of it', async () => {
+    const { store, client } = await opened(kind);
+    const inbox = await store.open(pay);
+    const { send } = client.port;
+    client.port.send = async (...call) => {
+      await send(...call);
+      throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+    };
+    const lost = await Promise.allSettled([claimOne(inbox), claimOne(inbox)]);
+    expect(lost.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    client.port.send = send;
+    const owner = await claimOne(inbox);
+    expect(owner.answer.answer).toBe('fresh');
+    expect(await inbox.complete([proof(owner)])).toEqual([true]);
+    expect(store.staleCalls).toBe(0);
+  });
+
   test('is given back with the next claim of another id', async () => {
     const { store, inbox, stranger } = await loses();
     await claimOne(inbox, encodeKey('m2'));

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { NevertwiceError } from '../../errors.ts';
+import { isNevertwiceError, NevertwiceError } from '../../errors.ts';
 import { whenFree } from '../sqlite/busy.ts';
 import { Connection } from '../sqlite/connection.ts';
 import { openFile } from '../sqlite/open-database.ts';
@@ -58,8 +58,10 @@ export class LeaseFile {
       const results = await this.#written(writes);
       for (const [i, { resolve }] of writes.entries()) resolve(results[i]);
     } catch (error) {
-      // One that fails must not fail its neighbours; nothing of any of them is left.
-      if (writes.length === 1) writes[0]!.reject(error);
+      // What the file refuses it refuses to all of them, and each would wait for it again. One that fails by itself must not
+      // fail its neighbours; nothing of any of them is left.
+      if (writes.length === 1 || isNevertwiceError(error, 'NT_STORE_DOWN'))
+        for (const { reject } of writes) reject(error);
       else
         for (const write of writes)
           await this.#written([write]).then(([result]) => write.resolve(result), write.reject);

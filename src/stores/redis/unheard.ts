@@ -18,20 +18,26 @@ export function newNonce(): string {
  * releases that failed, whose leases nobody works under either.
  */
 export class UnheardClaims {
-  readonly #nonces = new Map<string, LeaseProof>();
+  // Several of one id where lanes have asked for copies of it: one of them may own it.
+  readonly #nonces = new Map<string, LeaseProof[]>();
+  #size = 0;
   #releases: LeaseProof[] = [];
 
   add(claims: readonly LeaseProof[]): void {
     for (const one of claims) {
       // Beyond that the leases run out by themselves.
-      if (this.#nonces.size < MOST) this.#nonces.set(one.claim.hex, one);
+      if (this.#size >= MOST) return;
+      this.#size++;
+      const known = this.#nonces.get(one.claim.hex);
+      if (known === undefined) this.#nonces.set(one.claim.hex, [one]);
+      else known.push(one);
     }
   }
 
   take(hex: string): string | undefined {
-    const { nonce } = this.#nonces.get(hex) ?? {};
-    this.#nonces.delete(hex);
-    return nonce;
+    const [first] = this.#nonces.get(hex) ?? [];
+    if (first !== undefined) this.forget(first);
+    return first?.nonce;
   }
 
   /** Releases of which nobody knows whether they came to be. No claim may take these nonces up: a late one would end it. */
@@ -40,15 +46,21 @@ export class UnheardClaims {
   }
 
   takeAll(): readonly LeaseProof[] {
-    const all = [...this.#nonces.values(), ...this.#releases];
+    const all = [...[...this.#nonces.values()].flat(), ...this.#releases];
     this.#nonces.clear();
+    this.#size = 0;
     this.#releases = [];
     return all;
   }
 
   /** False when somebody else has taken it. */
   forget({ claim, nonce }: LeaseProof): boolean {
-    if (this.#nonces.get(claim.hex)?.nonce !== nonce) return false;
-    return this.#nonces.delete(claim.hex);
+    const known = this.#nonces.get(claim.hex) ?? [];
+    const left = known.filter(one => one.nonce !== nonce);
+    if (left.length === known.length) return false;
+    this.#size--;
+    if (left.length === 0) this.#nonces.delete(claim.hex);
+    else this.#nonces.set(claim.hex, left);
+    return true;
   }
 }
