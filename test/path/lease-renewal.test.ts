@@ -1,16 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import {
-  createConsumer,
-  createInbox,
-  type LeaseContext,
-  type LeaseInbox,
-  type LeaseStore,
-  NevertwiceError,
-} from '../../src/index.ts';
+import { createConsumer, createInbox, type LeaseContext, type LeaseInbox, NevertwiceError } from '../../src/index.ts';
 import { memoryBroker, memoryStore } from '../../src/memory.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { until } from '../support/until.ts';
 import { deliverySource } from './deliveries.ts';
+import { viewOf } from './lease-view.ts';
 import { warningsOf } from './warnings.ts';
 
 const LEASE_MS = 120;
@@ -21,26 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => store.close());
 
-/** The same data through an inbox of which one call is another one. */
-function storeWith(change: (inbox: LeaseInbox) => Partial<LeaseInbox>): LeaseStore {
-  const { promise, name, capabilities, positions } = store;
-  return {
-    promise,
-    name,
-    capabilities,
-    positions,
-    get staleCalls() {
-      return store.staleCalls;
-    },
-    ping: () => store.ping(),
-    stats: () => store.stats(),
-    close: () => store.close(),
-    open: async consumer => {
-      const inbox = await store.open(consumer);
-      return { ...inbox, ...change(inbox) };
-    },
-  };
-}
+const storeWith = (change: (inbox: LeaseInbox) => Partial<LeaseInbox>) => viewOf(store, change);
 
 const timesPassed = (leases: number) => {
   const end = performance.now() + leases * LEASE_MS;

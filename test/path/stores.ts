@@ -1,6 +1,7 @@
-import type { LeaseStore, Sql, Store } from '../../src/index.ts';
+import type { Sql, Store } from '../../src/index.ts';
 import { memoryStore } from '../../src/memory.ts';
 import { backends, type WalletStore } from '../support/wallet.ts';
+import { viewOf } from './lease-view.ts';
 
 /** A dead letter as a person would see it. */
 export interface Letter {
@@ -118,23 +119,6 @@ function inMemory(): AnyStore {
       })),
     done: consumer => doneOn(store, consumer),
     drop: () => store.close(),
-  };
-}
-
-function viewOf(store: LeaseStore): LeaseStore {
-  const { promise, name, capabilities, positions } = store;
-  return {
-    promise,
-    name,
-    capabilities,
-    positions,
-    get staleCalls() {
-      return store.staleCalls;
-    },
-    open: consumer => store.open(consumer),
-    ping: () => store.ping(),
-    stats: () => store.stats(),
-    close: async () => undefined,
   };
 }
 

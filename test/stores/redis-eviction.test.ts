@@ -63,16 +63,21 @@ test('C87: what a failover forgot is fresh again, and its old owner is refused, 
   expect(await inbox.complete([proof(owner!)])).toEqual([true]);
 });
 
-test('C87: evictions are counted, and told once each time that they rise', async () => {
-  const store = await opened({ allowEviction: true });
-  await store.open(pay);
-  const before = await store.evictedKeys();
+/** Fills the server and takes memory from it. */
+async function evictSome(): Promise<void> {
   await admin.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
   for (let i = 0; i < 200; i++) await admin.command('SET', `filler-${i}`, 'x'.repeat(10_000));
   const used = /used_memory:(\d+)/.exec(String(await admin.command('INFO', 'memory')))![1];
   await admin.command('CONFIG', 'SET', 'maxmemory', String(Number(used) - 500_000));
-  const warned = once(process, 'warning');
   await admin.command('SET', 'filler', 'x');
+}
+
+test('C87: evictions are counted, and told once each time that they rise', async () => {
+  const store = await opened({ allowEviction: true });
+  await store.open(pay);
+  const before = await store.evictedKeys();
+  const warned = once(process, 'warning');
+  await evictSome();
   await store.ping();
   const [warning] = (await warned) as [Error & { code: string }];
   expect(warning).toMatchObject({ code: 'NT_EVICTED', message: expect.stringMatching(/^Redis has evicted \d+ keys/) });
@@ -84,4 +89,13 @@ test('C87: evictions are counted, and told once each time that they rise', async
   await new Promise(setImmediate);
   process.removeListener('warning', count);
   expect(more).toBe(0);
+});
+
+test('C87: an open store asks by itself whether keys were evicted', async () => {
+  const store = await opened({ allowEviction: true, evictionCheckMs: 20 });
+  await store.open(pay);
+  const warned = once(process, 'warning');
+  await evictSome();
+  const [warning] = (await warned) as [Error & { code: string }];
+  expect(warning).toMatchObject({ code: 'NT_EVICTED' });
 });

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes, randomInt } from 'node:crypto';
-import { once } from 'node:events';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaLibraries } from '../../scripts/kafka/programs.ts';
+import { freePort } from './free-port.ts';
 import { guard } from './guard.ts';
 import { kafkaState } from './kafka-wire.ts';
 
@@ -44,10 +43,10 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
   const libraries = await kafkaLibraries();
   const folder = await mkdtemp(join(tmpdir(), 'nevertwice-kafka-'));
   guard().folder(folder);
-  const port = options.port ?? (await freePort());
+  const port = options.port ?? (await freePort(32_000));
   const brokers = `127.0.0.1:${port}`;
-  const controller = `127.0.0.1:${await freePort(port)}`;
-  const guarded = options.users === undefined ? undefined : `127.0.0.1:${await freePort(port)}`;
+  const controller = `127.0.0.1:${await freePort(32_000, port)}`;
+  const guarded = options.users === undefined ? undefined : `127.0.0.1:${await freePort(32_000, port)}`;
   const settings = {
     ...defaults(brokers, controller, join(folder, 'data')),
     ...(guarded === undefined ? {} : guardedBy(options.users!, { brokers, controller, guarded })),
@@ -207,24 +206,4 @@ async function answers(server: Java, broker: string, cluster: string): Promise<b
     await Promise.race([exited, sleep(POLL_MS)]);
   }
   return false;
-}
-
-/**
- * Not one that the system would give: while the server is down, a client that tries to reach such a port may be given it
- * for its own end of the connection, and keep the server from coming back.
- */
-async function freePort(besides?: number): Promise<number> {
-  for (;;) {
-    const port = randomInt(15_000, 32_000);
-    if (port === besides) continue;
-    const probe = createServer().listen(port, '127.0.0.1');
-    const listening = await once(probe, 'listening').then(
-      () => true,
-      () => false,
-    );
-    if (!listening) continue;
-    probe.close();
-    await once(probe, 'close');
-    return port;
-  }
 }

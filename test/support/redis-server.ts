@@ -1,12 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { freePort } from './free-port.ts';
 import { guard } from './guard.ts';
 
 const run = promisify(execFile);
@@ -44,7 +44,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const folder = await mkdtemp(join(tmpdir(), 'nevertwice-redis-'));
   const watch = guard();
   watch.folder(folder);
-  const port = await freePort();
+  // Low enough for the bus of a cluster, whose port is 10,000 above.
+  const port = await freePort(22_000);
   const settings = { port, bind: '127.0.0.1', save: '', appendonly: 'no', dir: folder, ...options.settings };
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
   let server: ChildProcess | undefined;
@@ -108,24 +109,5 @@ async function answers(port: number): Promise<boolean> {
     return false;
   } finally {
     socket.destroy();
-  }
-}
-
-/**
- * Not one that the system would give: while the server is down, a client that tries to reach such a port may be given it
- * for its own end of the connection. And low enough for the bus of a cluster, whose port is 10,000 above.
- */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(15_000, 22_000);
-    const probe = createServer().listen(port, '127.0.0.1');
-    const listening = await once(probe, 'listening').then(
-      () => true,
-      () => false,
-    );
-    if (!listening) continue;
-    probe.close();
-    await once(probe, 'close');
-    return port;
   }
 }

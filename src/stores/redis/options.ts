@@ -33,6 +33,11 @@ export interface RedisStoreOptions {
   readonly waitForReplicas?: WaitForReplicas;
   /** Start on a server that may evict keys although that forgets what was done. Default false. */
   readonly allowEviction?: boolean;
+  /**
+   * How often the server is asked whether it has evicted keys, in milliseconds, while the store is open; when it has, the
+   * process is warned (NT_EVICTED). Default 60,000, 10 to a day.
+   */
+  readonly evictionCheckMs?: number;
 }
 
 export interface RedisSettings {
@@ -43,6 +48,7 @@ export interface RedisSettings {
   readonly slots: number | undefined;
   readonly waitForReplicas: WaitForReplicas | undefined;
   readonly allowEviction: boolean;
+  readonly evictionCheckMs: number;
 }
 
 const DAY_MS = 86_400_000;
@@ -73,12 +79,13 @@ export function redisSettings(options: RedisStoreOptions): RedisSettings {
             timeoutMs: whole('waitForReplicas.timeoutMs', wait.timeoutMs, 60_000),
           },
     allowEviction: options.allowEviction ?? false,
+    evictionCheckMs: whole('evictionCheckMs', options.evictionCheckMs ?? 60_000, DAY_MS, 10),
   };
 }
 
-function whole(option: string, value: number, max: number): number {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return value;
-  throw wrong(`${option} is ${value}; give a whole number from 1 to ${max}`);
+function whole(option: string, value: number, max: number, min = 1): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw wrong(`${option} is ${value}; give a whole number from ${min} to ${max}`);
 }
 
 function wrong(text: string): NevertwiceError {

@@ -45,6 +45,7 @@ export class InRedis implements RedisStore {
   readonly #unwatch: () => void;
   #staleCalls = 0;
   #evicted: number | undefined;
+  #checking: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(port: RedisPort, settings: RedisSettings) {
@@ -73,6 +74,7 @@ export class InRedis implements RedisStore {
     await checkServer(this.#connection, this.#settings.allowEviction);
     const keys = this.#keysOf(consumer.name, await this.#consumers.register(consumer));
     this.#evicted ??= await evictedKeys(this.#connection);
+    this.#watchEvictions();
     return new RedisInbox({
       connection: this.#connection,
       keys,
@@ -84,6 +86,14 @@ export class InRedis implements RedisStore {
         this.#staleCalls += calls;
       },
     });
+  }
+
+  #watchEvictions(): void {
+    // It may have been closed while the server was asked.
+    if (this.#closed || this.#checking !== undefined) return;
+    // A server that is away is told of by whoever needs it.
+    const check = () => void this.evictedKeys().catch(() => undefined);
+    this.#checking = setInterval(check, this.#settings.evictionCheckMs).unref();
   }
 
   // A server that answers and cannot write, a replica or one with a full disk, is down for us: so the probe writes.
@@ -121,6 +131,7 @@ export class InRedis implements RedisStore {
 
   async close(): Promise<void> {
     this.#closed = true;
+    clearInterval(this.#checking);
     this.#unwatch();
   }
 
