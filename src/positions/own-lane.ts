@@ -23,7 +23,7 @@ export async function ownLane(run: LaneRun, rows: LaneRows): Promise<void> {
   const taken = new AbortController();
   const ended = new AbortController();
   const stopping = anyOf([run.stopping, taken.signal]);
-  void watch(run, rows, open.position, anyOf([run.stopping, ended.signal]), taken);
+  const watching = watch(run, rows, open.position, anyOf([run.stopping, ended.signal]), taken);
   try {
     const received = await firstLook({ ...opening, stopping: stopping.signal }, open);
     if (received !== undefined)
@@ -34,6 +34,8 @@ export async function ownLane(run: LaneRun, rows: LaneRows): Promise<void> {
   } finally {
     ended.abort();
     stopping.release();
+    // Its last look still holds a connection: whoever waits for the run to end closes the pool next.
+    await watching;
   }
   if (run.stopping.aborted || !taken.signal.aborted) return;
   path.warn(

@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Consumer, createConsumer, type PointAt, Reject, type Source, type Summary } from '../../src/index.ts';
 import { memoryBroker, memoryStore } from '../../src/memory.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
@@ -344,6 +345,30 @@ describe.each(backends)('$name', ({ create }) => {
     await until('done again', async () => (await w.balance()) === 100, WITHIN_MS);
     await stop();
     expect(await row()).toMatchObject({ position: 10n, beginAt: undefined });
+  });
+
+  test('a run that has ended holds nothing of the store any more: it waits for its last look at the lane', async () => {
+    const answer = Promise.withResolvers<void>();
+    const looking = Promise.withResolvers<void>();
+    const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) };
+    const { consumer, done } = start({ clock });
+    log.append(...five(1));
+    await at(1);
+    vi.spyOn(w.store.lanes, 'list').mockImplementation(async () => {
+      looking.resolve();
+      await answer.promise;
+      return [];
+    });
+    await looking.promise;
+    let ended = false;
+    const stopped = consumer.stop({ withinMs: 0 }).then(() => {
+      ended = true;
+    });
+    for (let turns = 0; turns < 50; turns++) await setImmediate();
+    expect(ended).toBe(false);
+    answer.resolve();
+    await stopped;
+    await done;
   });
 
   test('a broker that does not answer does not hold up a stop', async () => {
