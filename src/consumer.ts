@@ -2,7 +2,7 @@ import { BatchSize } from './batch-size.ts';
 import type { Batch } from './entry.ts';
 import { describeError, isNevertwiceError } from './errors.ts';
 import { Intake } from './intake.ts';
-import { type LaneRun, scopeOf, settlementOf } from './lanes.ts';
+import { InWork, type LaneRun, scopeOf, settlementOf } from './lanes.ts';
 import { reach, type Scope } from './path.ts';
 import type { Delivery } from './ports/delivery.ts';
 import { processBatch } from './process-batch.ts';
@@ -20,7 +20,8 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
     const batch = await intake.take();
     if (batch.deliveries.length === 0) return;
     if (!(await run.slots.take(scope.stopping))) return;
-    run.inWork.add(batch);
+    const inWork = new InWork(batch);
+    run.inWork.push(inWork);
     try {
       const start = path.clock.monotonicMs();
       const processed = processThroughOutages(run, scope, batch);
@@ -29,7 +30,7 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
       size.measured(batch.deliveries.length, path.clock.monotonicMs() - start);
       await settle(run, scope, batch);
     } finally {
-      run.inWork.delete(batch);
+      run.inWork.remove(inWork);
       run.slots.give();
     }
   }

@@ -9,13 +9,15 @@ import {
   resolveConsumer,
 } from './consumer-options.ts';
 import type { ContextOf } from './context.ts';
+import { Chain } from './core/chain.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
-import { type Batch, undecided } from './entry.ts';
+import { undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
-import type { LaneRun } from './lanes.ts';
+import type { InWork, LaneRun } from './lanes.ts';
 import { healthFor } from './outage.ts';
 import type { Path, Summary } from './path.ts';
+import type { Clock } from './ports/clock.ts';
 import type { Points } from './ports/points.ts';
 import type { Lane, Source } from './ports/source.ts';
 import type { Sql } from './ports/sql.ts';
@@ -32,6 +34,8 @@ export interface RunOptions {
   readonly store?: Store;
   /** Named points to wait on or crash at; for tests. */
   readonly points?: Points;
+  /** Instead of the one given at creation; for tests. */
+  readonly clock?: Clock;
 }
 
 export interface Consumer {
@@ -65,7 +69,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
 ): Consumer {
   const settings = resolveConsumer(options as ConsumerOptions<any, any, any, any>);
   const counts: Summary = { processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 };
-  const inWork = new Set<Batch>();
+  const inWork = new Chain<InWork>();
   let running: Running | undefined;
 
   async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
@@ -89,6 +93,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         keepsResults: false,
         consumer: settings.name,
         store: bound,
+        clock: run.clock ?? settings.clock,
         points: run.points,
         counts,
       };

@@ -1,3 +1,4 @@
+import { type Chain, Link } from './core/chain.ts';
 import type { Slots } from './core/slots.ts';
 import { mayAck } from './core/verdict.ts';
 import type { Batch, Entry } from './entry.ts';
@@ -8,6 +9,16 @@ import type { LanePosition } from './positions/lane-position.ts';
 
 /** When a message that a live owner holds is handed back, it comes again after this long. */
 const BUSY_DELAY_MS = 1_000;
+
+/** A batch while it is in work. */
+export class InWork extends Link {
+  readonly batch: Batch;
+
+  constructor(batch: Batch) {
+    super();
+    this.batch = batch;
+  }
+}
 
 /** One lane while this process owns it, and what its work shares with the other lanes. */
 export interface LaneRun {
@@ -24,7 +35,7 @@ export interface LaneRun {
   readonly position: LanePosition | undefined;
   readonly readAhead: boolean;
   /** Holds each batch while it is in work, so that a stop can say what it abandoned. */
-  readonly inWork: Set<Batch>;
+  readonly inWork: Chain<InWork>;
 }
 
 export function scopeOf({ path, lane, stopping, abort, retryLater, position }: LaneRun): Scope {

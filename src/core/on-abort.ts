@@ -1,4 +1,15 @@
-const listeners = new WeakMap<AbortSignal, Set<() => void>>();
+import { Chain, Link } from './chain.ts';
+
+class Listener extends Link {
+  readonly call: () => void;
+
+  constructor(call: () => void) {
+    super();
+    this.call = call;
+  }
+}
+
+const listeners = new WeakMap<AbortSignal, Chain<Listener>>();
 
 /**
  * Calls `listener` once when `signal` aborts, at once when it has; the result takes the listener off again. One real
@@ -12,15 +23,24 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   }
   let all = listeners.get(signal);
   if (all === undefined) {
-    const every = new Set<() => void>();
-    signal.addEventListener('abort', () => every.forEach(one => void one()), { once: true });
+    const every = new Chain<Listener>();
+    signal.addEventListener('abort', () => callAll(every), { once: true });
     listeners.set(signal, every);
     all = every;
   }
+  const chain = all;
   // Of its own, so that one function given twice is called twice and taken off once.
-  const own = () => listener();
-  all.add(own);
-  return () => void all.delete(own);
+  const own = new Listener(listener);
+  chain.push(own);
+  return () => chain.remove(own);
+}
+
+/** One that was taken off by another that was called before it is not called. */
+function callAll(listeners: Chain<Listener>): void {
+  for (let next = listeners.first; next !== undefined; next = listeners.first) {
+    listeners.remove(next);
+    next.call();
+  }
 }
 
 /**

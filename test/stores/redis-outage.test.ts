@@ -163,6 +163,23 @@ describe.for(singleClients)('with $name', kind => {
     expect((await claimOne(inbox)).answer.answer).toBe('fresh');
   });
 
+  test('on a full server what is in flight is recorded and given up, and copies are told', async () => {
+    const { store } = await opened(kind);
+    const inbox = await store.open(pay);
+    const [m2, m3] = [encodeKey('m2'), encodeKey('m3')];
+    const [done, given, kept] = await inbox.claim([m1, m2, m3], LEASE_MS);
+    await admin.command('CONFIG', 'SET', 'maxmemory', '1');
+    expect(await inbox.complete([{ ...proof(done!), result: 'paid' }])).toEqual([true]);
+    expect(await inbox.release([proof(given!, m2)])).toEqual([true]);
+    const [copy, busy] = await inbox.claim([m1, m3], LEASE_MS);
+    expect(copy!.answer).toMatchObject({ answer: 'duplicate', result: 'paid' });
+    expect(busy!.answer.answer).toBe('busy');
+    await expect(claimOne(inbox, m2)).rejects.toMatchObject(down);
+    await admin.command('CONFIG', 'SET', 'maxmemory', '0');
+    expect((await claimOne(inbox, m2)).answer.answer).toBe('fresh');
+    expect(await inbox.complete([proof(kept!, m3)])).toEqual([true]);
+  });
+
   test('a command that the user may not send, and no password, are NT_CONFIG', async () => {
     const { store } = await opened(kind);
     await store.open(pay);

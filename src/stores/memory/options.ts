@@ -11,7 +11,8 @@ export interface MemoryClock {
 export interface MemoryOptions {
   /**
    * Most ids kept per consumer. Above it the oldest completed ones go first, and a copy of one that has gone is handled
-   * again. A live claim never goes. Default 1,000,000, about 200 MB.
+   * again. A live claim never goes. Default 1,000,000: 46 MB outside the JavaScript heap, 62 MB with fingerprints. What
+   * handlers return is kept on the heap, in addition.
    */
   readonly maxEntries?: number;
   /** How long a completed id is kept, in milliseconds from its completion. Default 14 days. */

@@ -78,16 +78,15 @@ export class RedisInbox implements LeaseInbox {
     const grants: LeaseGrant[] = new Array(claims.length);
     const settled = await Promise.allSettled(
       this.#groups(offers).map(async ({ keys, items, places }) => {
-        const given = (reply: unknown) => (reply as readonly Reply[]).map((one, i) => grantOf(one, items[i]!));
-        const all = [...args];
-        for (const { claim, nonce } of items) all.push(nonce, claim.fingerprint ?? '');
-        const reply = await this.#run(claimScript, keys, all, late => {
+        const given = (reply: unknown) => grantsOf(reply as ClaimReply, items);
+        const lines = items.map(({ claim, nonce }) => `${nonce} ${claim.fingerprint ?? ''}`);
+        const reply = await this.#run(claimScript, keys, [...args, lines.join('\n')], late => {
           const heard = given(late);
           const fresh = items.filter((_, i) => heard[i]?.nonce !== undefined);
           this.#giveBack(fresh.filter(offer => this.#unheard.forget(offer)));
         });
         const heard = given(reply);
-        for (const [i, grant] of heard.entries()) grants[places[i]!] = grant;
+        for (let i = 0; i < heard.length; i++) grants[places[i]!] = heard[i]!;
         if (heard.some(grant => grant.nonce !== undefined)) await this.#replicated(keys[0]);
       }),
     );
@@ -195,7 +194,8 @@ export class RedisInbox implements LeaseInbox {
 
   #groups<T extends { readonly claim: Claim }>(items: readonly T[]): readonly Group<T>[] {
     const groups = new Map<number, Group<T>>();
-    for (const [place, item] of items.entries()) {
+    for (let place = 0; place < items.length; place++) {
+      const item = items[place]!;
       const slot = this.#parts.keys.slotOf(item.claim.hex);
       const key = this.#parts.keys.id(slot, item.claim.hex);
       const group = groups.get(slot);
@@ -239,33 +239,40 @@ export class RedisInbox implements LeaseInbox {
   }
 }
 
-/** Fields of a reply: text, numbers as text or number, null for what is not there. */
-type Reply = readonly (string | number | null)[];
+/** Fields of a reply: text, numbers as text or number. */
+type Reply = readonly (string | number)[];
+
+/** The token of all that are new; then the place and the answer of each other one. */
+type ClaimReply = readonly [token: string, ...others: (readonly [place: string | number, ...Reply])[]];
+
+const FRESH: Answer = { answer: 'fresh' };
+
+function grantsOf([first, ...others]: ClaimReply, offers: readonly LeaseProof[]): readonly LeaseGrant[] {
+  const token = BigInt(first);
+  const grants: LeaseGrant[] = offers.map(({ nonce }) => ({ answer: FRESH, nonce, token }));
+  for (const [place, ...reply] of others) grants[Number(place)] = grantOf(reply, offers[Number(place)]!);
+  return grants;
+}
 
 function grantOf([what, value, result]: Reply, { claim, nonce }: LeaseProof): LeaseGrant {
-  if (what === 'fresh') return { answer: { answer: 'fresh' }, nonce, token: BigInt(value!) };
-  return { answer: answerOf(String(what), value!, result, claim) };
-}
-
-function answerOf(what: string, value: string | number, result: Reply[number] | undefined, claim: Claim): Answer {
-  if (what === 'busy') return { answer: 'busy', until: dateOf(value) };
-  if (what === 'conflict') return { answer: 'conflict', stored: String(value), offered: claim.fingerprint! };
-  const at = dateOf(value);
-  return typeof result === 'string'
-    ? { answer: 'duplicate', at, result: JSON.parse(result) as unknown }
-    : { answer: 'duplicate', at };
-}
-
-function stateOf([nonce, token, until, done, result]: Reply): LeaseState {
-  if (done != null) {
-    const at = dateOf(done);
-    return typeof result === 'string'
-      ? { state: 'done', at, result: JSON.parse(result) as unknown }
-      : { state: 'done', at };
+  if (what === 'fresh') return { answer: FRESH, nonce, token: BigInt(value!) };
+  if (what === 'busy') return { answer: { answer: 'busy', until: dateOf(value!) } };
+  if (what === 'conflict') {
+    return { answer: { answer: 'conflict', stored: String(value), offered: claim.fingerprint! } };
   }
-  if (token == null) return { state: 'absent' };
-  if (nonce == null || until == null) return { state: 'released', token: BigInt(token) };
-  return { state: 'claimed', token: BigInt(token), until: dateOf(until) };
+  return { answer: { answer: 'duplicate', at: dateOf(value!), ...resultOf(result!) } };
+}
+
+function stateOf([letter, time, rest]: Reply): LeaseState {
+  if (letter === undefined) return { state: 'absent' };
+  if (letter === 'd') return { state: 'done', at: dateOf(time!), ...resultOf(rest!) };
+  const token = BigInt(rest!);
+  return letter === 'r' ? { state: 'released', token } : { state: 'claimed', token, until: dateOf(time!) };
+}
+
+/** No result is not a result of undefined. */
+function resultOf(text: string | number): { readonly result?: unknown } {
+  return text === '' ? {} : { result: JSON.parse(String(text)) as unknown };
 }
 
 function dateOf(ms: string | number): Date {

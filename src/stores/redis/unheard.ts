@@ -35,6 +35,7 @@ export class UnheardClaims {
   }
 
   take(hex: string): string | undefined {
+    if (this.#size === 0) return undefined;
     const [first] = this.#nonces.get(hex) ?? [];
     if (first !== undefined) this.forget(first);
     return first?.nonce;

@@ -1,10 +1,12 @@
 import { script } from './script.ts';
+import { FIELDS } from './value.ts';
 
-/** KEYS: the ids. Reply: for each its fields n, t, u, d, r, or false where there is none. See claim.ts. */
-export const inspect = script(`
+/** KEYS: the ids. Reply: for each its letter, time and the rest, or nothing where there is none. See value.ts. */
+export const inspect = script(`${FIELDS}
 local found = {}
 for i, key in ipairs(KEYS) do
-  found[i] = redis.call('HMGET', key, 'n', 't', 'u', 'd', 'r')
+  local _, _, state, time, rest = fields(key)
+  found[i] = { state, time, rest }
 end
 return found
 `);
