@@ -177,7 +177,9 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const atDeadline = () => {
         if (cutOff.signal.aborted) return;
         abandoned.push(
-          ...[...inWork].flatMap(batch => undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? '')),
+          ...[...inWork].flatMap(({ batch }) =>
+            undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? ''),
+          ),
         );
         cutOff.abort(
           new NevertwiceError(

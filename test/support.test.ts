@@ -55,7 +55,7 @@ test.for(['SIGQUIT', 'SIGKILL'] as const)(
 );
 
 test('a test process that is killed leaves no server and no folder behind', async () => {
-  const module = fileURLToPath(new URL('./support/postgres-server.ts', import.meta.url));
+  const module = fileURLToPath(new URL('../src/verify/servers/postgres-server.ts', import.meta.url));
   const code = `
     import { startPostgres } from ${JSON.stringify(module)};
     import { Client } from 'pg';

@@ -7,7 +7,7 @@ import type { LeaseStore } from '../../src/index.ts';
 import { memoryStore } from '../../src/memory.ts';
 import { localStore } from '../../src/stores/local/index.ts';
 import { ioredis, nodeRedis, redisStore } from '../../src/stores/redis/index.ts';
-import { redisMissing, startRedis } from '../../test/support/redis-server.ts';
+import { redisMissing, startRedis } from '../../src/verify/servers/redis-server.ts';
 import { type Contestant, contest, type Row, resultsFor } from '../contest.ts';
 import type { Suite } from '../suites.ts';
 import { batchedClaims, singleSets } from './claims.ts';

@@ -40,3 +40,9 @@ export default createConsumer({
     },
   },
 });
+
+// What `nevertwice verify` delivers: npx nevertwice verify examples/wallet/consumer.ts
+export const verify = {
+  message: { id: 'p1', type: 'PaymentReceived', body: { customer_id: 'alice', amount_cents: 500 } },
+  env: { DATABASE_URL: 'postgres' },
+};

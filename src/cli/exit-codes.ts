@@ -5,6 +5,10 @@ export const EXIT = {
   mistake: 1,
   /** The store cannot be reached, or its tables do not fit. */
   store: 2,
+  /** `verify` found a way to do something twice or not at all. */
+  convicted: 1,
+  /** `verify` can say nothing. */
+  unknown: 2,
   /** `demo` did not prove what it should. */
   unproven: 3,
   /** An error that nevertwice has no words for; shown with its stack. */

@@ -125,7 +125,8 @@ function stopped(): NevertwiceError {
   return new NevertwiceError('NT_STOPPED', 'the consumer has stopped; start another testConsumer');
 }
 
-function deliveryFrom(message: TestMessage, n: number): Delivery {
+/** The `n`th delivery, as the broker hands it over. */
+export function deliveryFrom(message: TestMessage, n: number): Delivery {
   const headers: HeadersInput =
     message.id === undefined ? (message.headers ?? {}) : { 'message-id': message.id, ...message.headers };
   return {

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaLibraries } from '../../scripts/kafka/programs.ts';
-import { freePort } from './free-port.ts';
-import { guard } from './guard.ts';
+import { freePort } from '../../src/verify/servers/free-port.ts';
+import { guard } from '../../src/verify/servers/guard.ts';
 import { kafkaState } from './kafka-wire.ts';
 
 /** A private Kafka: one process that is broker and controller, own data folder, on the loopback only. */

@@ -2,7 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pack } from '../../scripts/pack.ts';
-import { guard } from './guard.ts';
+import { guard } from '../../src/verify/servers/guard.ts';
 
 let made: Promise<string> | undefined;
 

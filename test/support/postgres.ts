@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Client, Pool, type PoolConfig } from 'pg';
 import { inject } from 'vitest';
 
-export { type PostgresServer, startPostgres } from './postgres-server.ts';
+export { type PostgresServer, startPostgres } from '../../src/verify/servers/postgres-server.ts';
 
 /** A database of its own on the run's shared server. */
 export interface FreshDatabase {

@@ -1,6 +1,6 @@
 import { inject } from 'vitest';
 
-export { type RedisServer, startRedis } from './redis-server.ts';
+export { type RedisServer, startRedis } from '../../src/verify/servers/redis-server.ts';
 
 /** URL of the run's shared server. Test files run side by side on it: each store needs a prefix of its own. */
 export function redisUrl(): string {

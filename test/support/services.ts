@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { kafkaMissing } from '../../scripts/kafka/programs.ts';
 import { startKafka } from './kafka-server.ts';
-import { embeddedPostgres, startPostgres } from './postgres-server.ts';
-import { redisMissing, startRedis } from './redis-server.ts';
+import { postgresPrograms, startPostgres } from '../../src/verify/servers/postgres-server.ts';
+import { redisMissing, startRedis } from '../../src/verify/servers/redis-server.ts';
 
 /** A server that some suites need and that one run of the tests shares. */
 export interface Service {
@@ -24,10 +24,10 @@ export const services: readonly Service[] = [
     name: 'PostgreSQL',
     env: 'NEVERTWICE_TEST_POSTGRES',
     support: 'postgres.ts',
-    missing: async () => {
-      const found = await embeddedPostgres();
-      return 'reason' in found ? found.reason : undefined;
-    },
+    missing: async () =>
+      (await postgresPrograms()) === undefined
+        ? 'there are no programs of PostgreSQL for this platform: set NEVERTWICE_TEST_POSTGRES to the URL of a server'
+        : undefined,
     start: startPostgres,
   },
   {

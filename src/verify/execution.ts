@@ -1,0 +1,580 @@
+import type { BrokerRules } from './brokers.ts';
+import type { Held, Reply } from './gate.ts';
+import type { Asked, Host } from './hosts/host.ts';
+import { type Copy, Mailbox } from './mailbox.ts';
+import type { VerifyMessage } from './options.ts';
+import { type Cost, costOf, type Option, type Player } from './tape.ts';
+import type { Fault, Trace, TraceEvent } from './trace.ts';
+import type { LockingPlace, Row } from './world.ts';
+
+/** What an execution is played on. */
+export interface Stage {
+  readonly messages: readonly VerifyMessage[];
+  /** Which of them travel together. */
+  readonly deliveries: readonly (readonly number[])[];
+  readonly rules: BrokerRules;
+  readonly manualAck: boolean;
+  readonly thinkMs: number;
+  /** Consumers at most. */
+  readonly consumers: number;
+  readonly locks: LockingPlace | undefined;
+  /** How long a statement may wait for a lock before it counts as waiting: longer than its own limit, where it has one. */
+  readonly patienceMs: number;
+  /** A consumer that has done nothing yet. */
+  take(): Promise<Host>;
+  /** Every crash is a SIGKILL; otherwise only the one that is an execution's whole trouble. */
+  readonly killAlways: boolean;
+  /** Faults are offered at all; without them an execution is a plain delivery. */
+  readonly faults: boolean;
+}
+
+/** How an execution ended, before anybody looks at what it left behind. */
+export type Ending =
+  | { readonly ending: 'done' }
+  /** It was delivered over and over, and the handler failed each time. */
+  | { readonly ending: 'poisoned'; readonly error: string }
+  /** Nobody acked it, although no handler failed. */
+  | { readonly ending: 'stuck'; readonly why: string }
+  /** The handler waits for something that cannot be seen. */
+  | { readonly ending: 'silent'; readonly why: string };
+
+export interface Execution {
+  readonly ending: Ending;
+  readonly trace: Trace;
+  readonly published: readonly Row[];
+  /** Consumers that are as they were at their start, but for what they remember. */
+  readonly left: readonly Host[];
+  readonly ungated: ReadonlySet<string>;
+  /** Crashes, cut connections, copies and switches, all together. */
+  readonly spent: number;
+}
+
+/** The errors with which a lock_timeout or a statement_timeout of the handler's own ends a wait. */
+const OWN_LIMIT = /^(?:55P03|57014)\b/;
+
+/**
+ * A statement that was taken for one that waits for ever ended by a limit of its own, at a moment that nobody chose. Played
+ * again, such waits must be waited out before anything else happens.
+ */
+export class ShortPatience extends Error {
+  readonly waitedMs: number;
+
+  constructor(waitedMs: number) {
+    super('a statement gave up waiting for a lock');
+    this.waitedMs = waitedMs;
+  }
+}
+
+/** Asked for so often, it is a loop that waits for somebody else. */
+const LOOPS = 2;
+/** And when there is nobody else, it will not end. */
+const ENDLESS = 30;
+
+/** More often than this no message comes without a new fault. */
+const DELIVERIES = 5;
+/** As long PostgreSQL needs to break a deadlock, and some more. */
+const LOCKED_FOR_MS = 4_000;
+
+interface Slot {
+  readonly who: number;
+  host: Host | undefined;
+  copy: Copy | undefined;
+  waiting: Waiting[];
+  /** How often it has asked for the same since its last delivery. */
+  asked: Map<string, number>;
+}
+
+/** A statement that waits for a lock. */
+interface Waiting {
+  readonly held: Held;
+  readonly reply: Promise<Reply>;
+  readonly sinceMs: number;
+  done: Reply | undefined;
+  /** When `done` came. */
+  doneMs: number;
+}
+
+/** A request whose consumer has died. */
+interface Flying {
+  readonly who: number;
+  readonly held: Held;
+  /** It was sent and waits for a lock. */
+  waiting: Waiting | undefined;
+}
+
+/** One thing that can happen next. */
+interface Action extends Option {
+  readonly perform: () => Promise<void>;
+}
+
+/** Plays one execution: at each moment the player chooses what happens next. */
+export function execute(stage: Stage, player: Player): Promise<Execution> {
+  return new Play(stage, player).run();
+}
+
+class Play {
+  readonly #stage: Stage;
+  readonly #player: Player;
+  readonly #mailbox: Mailbox;
+  readonly #slots: Slot[];
+  readonly #severed: Host[] = [];
+  #flying: Flying[] = [];
+  readonly #events: TraceEvent[] = [];
+  readonly #decisionOf: number[] = [];
+  readonly #published: Row[] = [];
+  readonly #ungated = new Set<string>();
+  #current: Slot;
+  #lastError = '';
+  #failures = 0;
+
+  constructor(stage: Stage, player: Player) {
+    this.#stage = stage;
+    this.#player = player;
+    this.#mailbox = new Mailbox(stage.rules, stage.deliveries);
+    this.#slots = Array.from({ length: stage.consumers }, (_, i) => ({
+      who: i + 1,
+      host: undefined,
+      copy: undefined,
+      waiting: [],
+      asked: new Map(),
+    }));
+    this.#current = this.#slots[0]!;
+  }
+
+  async run(): Promise<Execution> {
+    try {
+      const ending = await this.#play();
+      const left = this.#slots.flatMap(slot =>
+        slot.host !== undefined && !slot.host.working && slot.waiting.length === 0 ? [slot.host] : [],
+      );
+      const spent = this.#slots.flatMap(slot =>
+        slot.host !== undefined && !left.includes(slot.host) ? [slot.host] : [],
+      );
+      await Promise.all(spent.map(host => host.kill([])));
+      const recycled: Host[] = [];
+      // Where no connection was cut, nothing can be on its way.
+      for (const host of left) if (this.#player.spent.faults === 0 || (await host.settled())) recycled.push(host);
+      for (const host of this.#severed) if (await host.recycle()) recycled.push(host);
+      return this.#result(ending, recycled);
+    } catch (error) {
+      await this.#endAll();
+      throw error;
+    }
+  }
+
+  async #endAll(): Promise<void> {
+    const hosts = [...this.#slots.flatMap(slot => slot.host ?? []), ...this.#severed];
+    await Promise.all(hosts.map(host => host.kill([])));
+    await Promise.all(this.#flying.map(({ held }) => held.drop().catch(() => undefined)));
+  }
+
+  #result(ending: Ending, left: readonly Host[]): Execution {
+    for (const { host } of this.#slots) for (const what of host?.ungated ?? []) this.#ungated.add(what);
+    return {
+      ending,
+      trace: { events: this.#events, decisionOf: this.#decisionOf },
+      published: this.#published,
+      left,
+      ungated: this.#ungated,
+      spent: costOf(this.#player.spent),
+    };
+  }
+
+  async #play(): Promise<Ending> {
+    for (;;) {
+      const silent = await this.#rest();
+      if (silent !== undefined) return silent;
+      const limit = DELIVERIES + this.#player.decisions.filter(decision => decision.taken > 0).length;
+      if (
+        this.#mailbox.deliveries > limit &&
+        this.#slots.every(slot => slot.host?.held.length === 0 || slot.host === undefined)
+      ) {
+        return this.#failures > 0
+          ? { ending: 'poisoned', error: this.#lastError }
+          : { ending: 'stuck', why: 'it is delivered again and again, and never acked' };
+      }
+      if (this.#slots.some(slot => [...slot.asked.values()].some(times => times > ENDLESS))) {
+        return { ending: 'stuck', why: 'the handler asks for the same over and over' };
+      }
+      const actions = this.#actions();
+      if (actions.length === 0) {
+        if (this.#flying.length === 0 && !this.#slots.some(slot => slot.waiting.length > 0)) return { ending: 'done' };
+        if (await this.#anyUnblocked()) continue;
+        return {
+          ending: 'stuck',
+          why: `a statement waited for a lock for ${LOCKED_FOR_MS / 1_000} s that nobody gave up`,
+        };
+      }
+      const ends = actions[0]!.label === 'end';
+      const taken = actions.length === 1 && !ends ? 0 : this.#player.choose(actions);
+      if (ends && taken === 0) return { ending: 'done' };
+      await actions[taken]!.perform();
+      await this.#reclassify();
+    }
+  }
+
+  /** Waits until every consumer waits for a decision; what needs none is done at once. */
+  async #rest(): Promise<Ending | undefined> {
+    for (const slot of this.#slots) {
+      for (;;) {
+        const { host } = slot;
+        if (host === undefined || (slot.waiting.length > 0 && host.held.length === 0)) break;
+        const rest = await host.rest(this.#stage.thinkMs);
+        if (rest === 'silent') {
+          return {
+            ending: 'silent',
+            why: [...host.ungated][0] ?? 'the handler neither ends nor asks for anything that can be held',
+          };
+        }
+        if (rest === 'exited') {
+          this.#say({ event: 'exited', who: slot.who });
+          this.#lastError = 'the process of the handler ended';
+          this.#failures++;
+          await this.#bury(slot, [], 'its consumer ended');
+          break;
+        }
+        const refusal = host.held.find(held => held.place === 'broker' && held.quiet);
+        if (refusal === undefined) break;
+        host.take(refusal);
+        await refusal.send();
+        refusal.answer();
+      }
+    }
+    return undefined;
+  }
+
+  #actions(): readonly Action[] {
+    const current = this.#current;
+    const runnable = (slot: Slot) => (slot.host?.held.length ?? 0) > 0;
+    // Who asks for the same over and over waits for somebody: the others go first, and it costs them nothing.
+    const loops = (slot: Slot) => (slot.asked.get(slot.host?.held[0]?.text ?? '') ?? 0) >= LOOPS;
+    const others = this.#slots.filter(slot => slot !== current);
+    const yields = loops(current) && others.some(slot => runnable(slot) && !loops(slot));
+    const order = yields ? [...others, current] : [current, ...others];
+    const someoneRuns = this.#slots.some(runnable);
+    const actions: Action[] = [];
+    const add = (label: string, cost: Cost, perform: () => Promise<void>) => {
+      if (this.#player.affords(cost)) actions.push({ label, cost, perform });
+    };
+    const preempting = (slot: Slot): Cost =>
+      slot !== current && runnable(current) && !yields ? { preemptions: 1 } : {};
+
+    for (const slot of order) {
+      for (const [i, held] of (slot.host?.held ?? []).entries()) {
+        const cost = i === 0 ? preempting(slot) : { preemptions: 1 };
+        add(`${slot.who} ${held.place}${i === 0 ? '' : ` ${i}`}: ${held.text}`, cost, () => this.#step(slot, held));
+      }
+    }
+    for (const copy of this.#mailbox.ready) {
+      const slot = this.#slotFor(copy);
+      if (slot === undefined) continue;
+      add(`deliver ${copy.messages} to ${slot.who}`, someoneRuns ? { preemptions: 1 } : {}, () =>
+        this.#deliver(slot, copy),
+      );
+    }
+    for (const flying of this.#flying) {
+      if (flying.waiting === undefined) add(`land ${flying.who}: ${flying.held.text}`, {}, () => this.#land(flying));
+    }
+    const waiting = this.#flying.length > 0 || this.#slots.some(slot => slot.waiting.length > 0);
+    if (actions.length === 0 && this.#mailbox.allAcked && !waiting) {
+      add('end', {}, async () => undefined);
+    }
+    if (!this.#stage.faults || actions.length === 0) return actions;
+    for (const slot of order) if (runnable(slot)) this.#faults(slot, preempting(slot), add);
+    this.#copies(add);
+    return actions;
+  }
+
+  #faults(slot: Slot, also: Cost, add: (label: string, cost: Cost, perform: () => Promise<void>) => void): void {
+    const host = slot.host!;
+    const held = host.held[0]!;
+    const at = `${slot.who}: ${held.text}`;
+    add(`crash ${at}`, { ...also, crashes: 1 }, () => this.#crash(slot, 'crash'));
+    if (held.place === 'broker') {
+      if (slot.copy !== undefined) add(`ack lost ${at}`, { ...also, faults: 1 }, () => this.#ackLost(slot, held));
+      return;
+    }
+    add(`reset ${at}`, { ...also, faults: 1 }, () => this.#reset(slot, held));
+    add(`reply lost ${at}`, { ...also, faults: 1 }, () => this.#replyLost(slot, held));
+    add(`in flight ${at}`, { ...also, crashes: 1, inFlight: 1 }, () => this.#crash(slot, 'in-flight'));
+  }
+
+  #copies(add: (label: string, cost: Cost, perform: () => Promise<void>) => void): void {
+    const free = this.#slots.filter(slot => slot.copy === undefined);
+    const { rules } = this.#stage;
+    for (const { copy, host } of this.#slots) {
+      const [other] = free;
+      if (!rules.overlap || copy === undefined || other === undefined || !this.#mailbox.isOut(copy)) continue;
+      // Before it has done anything, a copy of it is the same as a copy after the other has done everything.
+      if (host?.working !== true) continue;
+      add(`overlap ${copy.messages} on ${other.who}`, { duplicates: 1 }, () =>
+        this.#deliver(other, this.#mailbox.overlapping(copy)),
+      );
+    }
+    if (free.length < this.#slots.length || this.#flying.length > 0) return;
+    for (const copy of this.#mailbox.again()) {
+      for (const slot of free) {
+        if (slot.host === undefined && slot !== this.#slots[1]) continue;
+        add(`again ${copy.messages} on ${slot.who}`, { duplicates: 1 }, () => this.#deliver(slot, copy));
+      }
+    }
+  }
+
+  /** The one that refused it before, or another than the one that died with it. */
+  #slotFor(copy: Copy): Slot | undefined {
+    const free = this.#slots.filter(slot => slot.copy === undefined);
+    return free.find(slot => slot.who === copy.to) ?? free.find(slot => slot.who !== copy.not) ?? free[0];
+  }
+
+  async #deliver(slot: Slot, copy: Copy): Promise<void> {
+    slot.host ??= await this.#stage.take();
+    slot.copy = copy;
+    slot.asked = new Map();
+    this.#mailbox.handOut(copy);
+    this.#current = slot;
+    this.#say({
+      event: 'deliver',
+      who: slot.who,
+      messages: copy.messages,
+      attempt: copy.attempt,
+      because: copy.because,
+    });
+    slot.host.deliver(
+      copy.messages.map(n => this.#stage.messages[n]!),
+      copy.attempt,
+      asked => this.#heldBroker(slot, copy, asked),
+    );
+  }
+
+  async #step(slot: Slot, held: Held): Promise<void> {
+    this.#current = slot;
+    slot.host!.take(held);
+    slot.asked.set(held.text, (slot.asked.get(held.text) ?? 0) + 1);
+    const reply = held.send();
+    const done = await this.#orBlocked(held, reply);
+    this.#sayStep(slot, held, { reply: done, fault: undefined });
+    if (done === undefined) slot.waiting.push(this.#wait(held, reply));
+    else held.answer();
+  }
+
+  #wait(held: Held, reply: Promise<Reply>): Waiting {
+    const waiting: Waiting = { held, reply, sinceMs: performance.now(), done: undefined, doneMs: 0 };
+    void reply.then(done => {
+      waiting.done = done;
+      waiting.doneMs = performance.now();
+    });
+    return waiting;
+  }
+
+  async #reset(slot: Slot, held: Held): Promise<void> {
+    this.#current = slot;
+    slot.host!.take(held);
+    this.#sayStep(slot, held, { reply: undefined, fault: 'reset' });
+    await held.cut();
+  }
+
+  async #replyLost(slot: Slot, held: Held): Promise<void> {
+    this.#current = slot;
+    slot.host!.take(held);
+    const reply = held.send();
+    const done = await this.#orBlocked(held, reply);
+    this.#sayStep(slot, held, { reply: done, fault: 'reply-lost' });
+    if (done !== undefined) return held.cut();
+    // It waits for a lock, and its server does not notice that nobody waits for it.
+    held.abandon?.();
+    this.#flying.push({ who: slot.who, held, waiting: this.#wait(held, reply) });
+  }
+
+  async #crash(slot: Slot, fault: 'crash' | 'in-flight'): Promise<void> {
+    const held = slot.host!.held[0]!;
+    this.#sayStep(slot, held, { reply: undefined, fault });
+    if (fault === 'in-flight') this.#flying.push({ who: slot.who, held, waiting: undefined });
+    const kill = this.#stage.killAlways || this.#player.isLastTrouble;
+    await this.#bury(slot, fault === 'in-flight' ? [held] : [], 'its consumer crashed', kill);
+  }
+
+  async #bury(slot: Slot, kept: readonly Held[], because: string, kill = true): Promise<void> {
+    const { host, copy } = slot;
+    // The server does not notice the death of a client while it waits for a lock.
+    for (const waiting of slot.waiting) this.#flying.push({ who: slot.who, held: waiting.held, waiting });
+    const keeping = [...kept, ...slot.waiting.map(waiting => waiting.held)];
+    for (const what of host?.ungated ?? []) this.#ungated.add(what);
+    slot.host = undefined;
+    slot.copy = undefined;
+    slot.waiting = [];
+    if (host !== undefined && !host.exited && !kill) {
+      await host.sever(keeping);
+      this.#severed.push(host);
+    } else {
+      await host?.kill(keeping);
+    }
+    if (copy !== undefined) this.#mailbox.requeue(copy, because, { not: slot.who });
+  }
+
+  async #ackLost(slot: Slot, held: Held): Promise<void> {
+    this.#sayStep(slot, held, { reply: undefined, fault: 'reset' });
+    slot.host!.take(held);
+    const { copy } = slot;
+    slot.copy = undefined;
+    if (copy !== undefined) this.#mailbox.requeue(copy, 'its ack was lost', { not: slot.who });
+    held.answer();
+  }
+
+  async #land(flying: Flying): Promise<void> {
+    const reply = flying.held.land();
+    const done = await this.#orBlocked(flying.held, reply);
+    if (done === undefined) {
+      flying.waiting = this.#wait(flying.held, reply);
+      return;
+    }
+    this.#flying = this.#flying.filter(one => one !== flying);
+    this.#say({ event: 'land', who: flying.who, place: flying.held.place, text: flying.held.text, result: done.text });
+  }
+
+  /** The reply; undefined once the statement waits for a lock. */
+  async #orBlocked(held: Held, reply: Promise<Reply>): Promise<Reply | undefined> {
+    const { locks } = this.#stage;
+    let done: Reply | undefined;
+    const settled = reply.then(value => {
+      done = value;
+    });
+    const sinceMs = performance.now();
+    for (let round = 0; ; round++) {
+      const others = this.#backends().length > 1;
+      if (held.place !== 'postgres' || locks === undefined || !others) {
+        await settled;
+        return done;
+      }
+      await Promise.race([settled, pause(round < 3 ? 2 : 5)]);
+      if (done !== undefined) return done;
+      const { backend } = held;
+      if (backend === undefined) continue;
+      const blocked = await locks.blocked([backend], this.#backends());
+      if (done === undefined && blocked.has(backend) && performance.now() - sinceMs >= this.#stage.patienceMs)
+        return undefined;
+    }
+  }
+
+  #backends(): readonly number[] {
+    const own = this.#slots.flatMap(slot => slot.host?.proxies.flatMap(proxy => proxy.backends) ?? []);
+    return [...own, ...this.#flying.flatMap(({ held }) => held.backend ?? [])];
+  }
+
+  /** After anything has happened, each statement that waited has ended or still waits; nothing in between is decided on. */
+  async #reclassify(): Promise<void> {
+    for (const slot of this.#slots) {
+      for (const waiting of [...slot.waiting]) {
+        if (waiting.done === undefined && (await this.#orBlocked(waiting.held, waiting.reply)) === undefined) continue;
+        slot.waiting = slot.waiting.filter(one => one !== waiting);
+        const { text } = await waiting.reply;
+        if (OWN_LIMIT.test(text)) throw new ShortPatience(waiting.doneMs - waiting.sinceMs);
+        this.#say({ event: 'unblocked', who: slot.who, text: waiting.held.text, result: text });
+        waiting.held.answer();
+      }
+    }
+    for (const flying of [...this.#flying]) {
+      const { waiting, held } = flying;
+      if (waiting === undefined) continue;
+      if (waiting.done === undefined && (await this.#orBlocked(held, waiting.reply)) === undefined) continue;
+      this.#flying = this.#flying.filter(one => one !== flying);
+      const { text } = await waiting.reply;
+      await held.cut();
+      this.#say({ event: 'land', who: flying.who, place: flying.held.place, text: flying.held.text, result: text });
+    }
+  }
+
+  /** All wait for locks: the server breaks a deadlock by itself, and a limit of the handler's ends others. */
+  async #anyUnblocked(): Promise<boolean> {
+    const waiting = [...this.#slots.flatMap(slot => slot.waiting), ...this.#flying.flatMap(one => one.waiting ?? [])];
+    await Promise.race([...waiting.map(one => one.reply), pause(LOCKED_FOR_MS)]);
+    const ended = waiting.some(one => one.done !== undefined);
+    await this.#reclassify();
+    return ended;
+  }
+
+  #heldBroker(slot: Slot, copy: Copy, asked: Asked): Held {
+    const request = asked.by === 'hand' ? asked.what.kind : asked.error === undefined ? 'ack' : 'nack';
+    const { manualAck } = this.#stage;
+    let sent = false;
+    const end = () => {
+      if (slot.copy === copy) slot.copy = undefined;
+      // Neither acked nor refused: the broker notices, some time.
+      if (manualAck && asked.by === 'end' && this.#mailbox.isOut(copy))
+        this.#mailbox.requeue(copy, 'it was never acked', { to: slot.who });
+    };
+    const text = asked.by === 'hand' && request === 'publish' ? `publish ${JSON.stringify(asked.what.value)}` : request;
+    return {
+      place: 'broker',
+      connection: 0,
+      text,
+      quiet: request === 'nack' || request === 'extend' || (manualAck && asked.by === 'end'),
+      gone: false,
+      send: async () => {
+        sent = true;
+        if (request === 'ack' && !(manualAck && asked.by === 'end')) this.#mailbox.ack(copy);
+        if (request === 'nack') {
+          this.#failures++;
+          this.#lastError = asked.by === 'end' ? asked.error! : 'nack';
+          this.#mailbox.requeue(copy, 'the handler failed', { to: slot.who });
+          this.#say({
+            event: 'step',
+            who: slot.who,
+            place: 'broker',
+            connection: 0,
+            text: `nack (${this.#lastError})`,
+            result: '',
+            failed: false,
+            fault: undefined,
+            waited: false,
+          });
+        }
+        if (asked.by === 'hand' && request === 'publish') this.#published.push(rowOf(asked.what.value));
+        return { text: '', failed: false };
+      },
+      answer: () => {
+        if (asked.by === 'end') end();
+        asked.answer();
+      },
+      cut: async () => {
+        if (asked.by === 'hand') asked.answer(sent ? undefined : 'the connection to the broker was lost');
+        else asked.answer();
+      },
+      abandon: () => undefined,
+      land: async () => ({ text: '', failed: false }),
+      drop: async () => undefined,
+    };
+  }
+
+  #sayStep(
+    slot: Slot,
+    held: Held,
+    what: { readonly reply: Reply | undefined; readonly fault: Fault | undefined },
+  ): void {
+    const { place, connection, text } = held;
+    const { reply, fault } = what;
+    this.#say({
+      event: 'step',
+      who: slot.who,
+      place,
+      connection,
+      text,
+      result: reply?.text,
+      failed: reply?.failed ?? false,
+      fault,
+      waited: reply === undefined && fault === undefined,
+    });
+  }
+
+  #say(event: TraceEvent): void {
+    this.#events.push(event);
+    this.#decisionOf.push(this.#player.decisions.length - 1);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms).unref());
+}
+
+function rowOf(value: unknown): Row {
+  return { value: JSON.stringify(value) ?? null };
+}

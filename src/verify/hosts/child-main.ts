@@ -1,0 +1,44 @@
+// A process with the user's handler in it: waits for deliveries, calls it, and says what came of it.
+import { enableCompileCache } from 'node:module';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { resolveOwnPackage } from '../../cli/own-package.ts';
+import { loadHandler } from './load-handler.ts';
+import type { ChildSettings, FromChild, ToChild } from './protocol.ts';
+import { Requests } from './requests.ts';
+import { watchUngated } from './ungated.ts';
+
+const settings = JSON.parse(process.argv[2]!) as ChildSettings;
+const say = (message: FromChild) => void process.send?.(message);
+const requests = new Requests(say);
+
+enableCompileCache();
+resolveOwnPackage();
+const ungated = watchUngated(settings.gated, what => say({ say: 'ungated', what }));
+try {
+  const handle = await loadHandler(settings);
+  process.on('message', (message: ToChild) => {
+    if (message.say === 'answer') requests.answered(message.request, message.error);
+    else if (message.say === 'deliver') void deliver(message);
+    else setImmediate(() => say({ say: 'pong' }));
+  });
+  process.on('disconnect', () => process.exit(0));
+  say({ say: 'ready' });
+
+  async function deliver({ delivery, messages, attempt }: Extract<ToChild, { say: 'deliver' }>): Promise<void> {
+    let error: string | undefined;
+    ungated.began();
+    try {
+      await handle(messages, { ...requests.broker, attempt });
+    } catch (thrown) {
+      error = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
+    }
+    // What the handler began and did not wait for is on its way by then, if it goes anywhere now.
+    await nextTurn();
+    await nextTurn();
+    ungated.ended();
+    say({ say: 'done', delivery, ...(error === undefined ? {} : { error: error.slice(0, 300) }) });
+  }
+} catch (error) {
+  const { whyBroken } = await import('./why-broken.ts');
+  say({ say: 'broken', why: await whyBroken(error, settings.module) });
+}

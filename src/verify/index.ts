@@ -1,0 +1,12 @@
+export { alwaysRedeliver } from './always-redeliver.ts';
+export type { BrokerName } from './brokers.ts';
+export type { HandlerFactory, InProcessHandler } from './hosts/in-process-body.ts';
+export type { Broker } from './hosts/requests.ts';
+export type { EnvValue, VerifyFixture, VerifyMessage, VerifyOptions, VerifyProgress } from './options.ts';
+export type { Deviation, Difference, VerdictName } from './oracle.ts';
+export { FORMATS, type Format, render } from './report/index.ts';
+export type { Conviction, Report } from './report.ts';
+export type { Bounds, Cost } from './tape.ts';
+export type { Trace, TraceEvent } from './trace.ts';
+export { verify } from './verify.ts';
+export { VerifyError } from './verify-error.ts';

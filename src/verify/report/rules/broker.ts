@@ -1,0 +1,117 @@
+import { nameOf } from '../reading.ts';
+import { events, OWN_MARK, type Rule, whose } from './rule.ts';
+
+/** The copy is refused, and refused for ever. */
+const duplicateKey: Rule = {
+  anchor: '#duplicate-key-error',
+  explain(found) {
+    if (found.conviction.verdict !== 'poisoned') return undefined;
+    const refused = found.deeds.filter(deed => deed.result?.startsWith('23505'));
+    const last = refused.at(-1);
+    if (last === undefined) return undefined;
+    return {
+      because: `${whose(last.run, last)} failed with 23505 (duplicate key), as it must for a copy, and the handler passed the error to the broker, which delivers it again and again`,
+      fix: 'treat a duplicate key as done: INSERT … ON CONFLICT DO NOTHING, and return when no row was inserted',
+      evidence: events(refused[0]),
+    };
+  },
+};
+
+const failedTransaction: Rule = {
+  anchor: '#failed-transaction',
+  explain(found) {
+    const aborted = found.deeds.find(deed => deed.result?.startsWith('25P02'));
+    if (aborted === undefined) return undefined;
+    const failed = aborted.run.deeds.find(deed => deed.failed && deed.at < aborted.at);
+    return {
+      because: `${failed === undefined ? 'a statement' : whose(aborted.run, failed)} had failed and the handler went on in the same transaction, in which PostgreSQL then refuses everything (25P02)`,
+      fix: 'roll back after an error, or avoid it: ON CONFLICT DO NOTHING instead of a caught duplicate key, a savepoint around what may fail',
+      evidence: events(failed, aborted),
+    };
+  },
+};
+
+/** It never got a new connection for the one that was cut. */
+const deadConnection: Rule = {
+  anchor: '#dead-connection',
+  explain(found) {
+    const cut = found.deeds.find(deed => deed.fault === 'reset' || deed.fault === 'reply-lost');
+    if (found.conviction.verdict !== 'poisoned' || cut === undefined) return undefined;
+    const after = found.runs.filter(run => run.at > cut.at && run.who === cut.run.who);
+    if (after.length === 0 || after.some(run => run.deeds.some(deed => deed.step.place === cut.step.place)))
+      return undefined;
+    return {
+      because: `after its connection had been cut, ${nameOf(cut.run)} asked the server for nothing more and failed at each delivery: it keeps using a client that is dead`,
+      fix: 'take connections from a pool, or connect anew after an error; or end the process, so that it is started again',
+      evidence: events(cut),
+    };
+  },
+};
+
+const poisoned: Rule = {
+  anchor: '#poisoned',
+  explain(found) {
+    if (found.conviction.verdict !== 'poisoned') return undefined;
+    const failed = found.deeds.findLast(deed => deed.failed);
+    return {
+      because: `after this trouble the handler fails at every further delivery${failed === undefined ? '' : `, at ${failed.statement.label}`}, so the message never ends`,
+      fix: 'what an earlier delivery has left behind must not make the next one fail: recognise it, and finish or skip the work',
+      evidence: events(failed),
+    };
+  },
+};
+
+const stuckLock: Rule = {
+  anchor: '#stuck-lock',
+  explain(found) {
+    if (found.conviction.verdict !== 'stuck') return undefined;
+    const waiting = found.deeds.find(deed => deed.step.waited && deed.doneAt === undefined);
+    if (waiting === undefined) return undefined;
+    return {
+      because: `${whose(waiting.run, waiting)} waits for a lock that a transaction holds which nobody commits or rolls back`,
+      fix: 'roll back and release the client in a finally; set lock_timeout and idle_in_transaction_session_timeout, so that what is left behind ends by itself',
+      evidence: events(waiting),
+    };
+  },
+};
+
+const neverAcked: Rule = {
+  anchor: '#never-acked',
+  explain(found) {
+    if (found.conviction.verdict !== 'stuck') return undefined;
+    return {
+      because:
+        'the handler came to its end and had neither acked nor refused the message, so the broker delivers it again and again',
+      fix: 'ack on every path, also on the one of a message that has been seen before; throw where it has failed',
+      evidence: [],
+    };
+  },
+};
+
+const order: Rule = {
+  anchor: '#order',
+  explain(found) {
+    if (found.conviction.verdict !== 'reordered') return undefined;
+    const effects = found.deeds
+      .filter(deed => found.isEffect(deed) && deed.durableAt !== undefined)
+      .sort((a, b) => a.durableAt! - b.durableAt!);
+    return {
+      because:
+        'a later message took effect before an earlier one, and nothing in the statement asks which of them is newer',
+      fix: 'compare a version or a position in the same statement (… WHERE version < $n), or handle messages of one key one after the other',
+      evidence: events(...effects),
+    };
+  },
+};
+
+/** What the verdict alone tells nothing of: why the broker goes on, or in which order. */
+export const BROKER_RULES: readonly Rule[] = [
+  order,
+  failedTransaction,
+  duplicateKey,
+  deadConnection,
+  OWN_MARK,
+  poisoned,
+  stuckLock,
+  neverAcked,
+];

@@ -1,0 +1,371 @@
+import { dirname } from 'node:path';
+import { type Execution, execute, ShortPatience, type Stage } from './execution.ts';
+import { search } from './explorer.ts';
+import { HandlerBroken } from './hosts/body.ts';
+import type { VerifyOptions } from './options.ts';
+import { type Deviation, judge, learnNoise, Mask, marksIn, type Oracle } from './oracle.ts';
+import { openPlaces } from './places/open.ts';
+import { type Plan, planFrom } from './plan.ts';
+import { storyOf } from './report/story.ts';
+import type { Conviction, Report } from './report.ts';
+import { type Bounds, Diverged, Player, type Tape, tapeOf, tokenOf } from './tape.ts';
+import { Theatre } from './theatre.ts';
+import { VerifyError } from './verify-error.ts';
+import type { State } from './world.ts';
+
+/** Times that a failure is played again before it is believed. */
+const CONFIRMATIONS = 3;
+const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0 };
+
+/**
+ * Runs a handler with everything that its broker and its network can do to it, cheapest first, on real servers, and looks
+ * whether each message still takes effect once.
+ *
+ * @throws VerifyError where nothing can be said: the handler does not load, the schema does not, no server
+ */
+export async function verify(options: VerifyOptions): Promise<Report> {
+  const plan = await planFrom(options);
+  const places = await openPlaces(plan, {
+    near: [...(plan.code.kind === 'module' ? [dirname(plan.code.file)] : []), process.cwd()],
+    postgres: options.postgres,
+    redis: options.redis,
+  });
+  const theatre = new Theatre(plan, places.byVariable, places.postgres);
+  try {
+    return await new Verification(plan, theatre, options).run();
+  } catch (error) {
+    if (error instanceof HandlerBroken) throw new VerifyError(error.message, { cause: error });
+    throw error;
+  } finally {
+    await theatre.close();
+    await places.close();
+  }
+}
+
+/** An execution with what it left behind. */
+interface Judged {
+  readonly execution: Execution;
+  readonly state: State;
+  readonly deviation: Deviation | undefined;
+}
+
+class Verification {
+  readonly #plan: Plan;
+  readonly #theatre: Theatre;
+  readonly #options: VerifyOptions;
+  readonly #startMs = performance.now();
+  readonly #ungated = new Set<string>();
+  #oracle: Oracle | undefined;
+  #executions = 0;
+  #patienceMs = 0;
+  #silent: string | undefined;
+
+  constructor(plan: Plan, theatre: Theatre, options: VerifyOptions) {
+    this.#plan = plan;
+    this.#theatre = theatre;
+    this.#options = options;
+  }
+
+  async run(): Promise<Report> {
+    this.#theatre.prefetch();
+    const broken = await this.#learn();
+    if (broken !== undefined) return broken;
+    if (this.#options.replay !== undefined) return this.#replay(this.#options.replay);
+
+    for (;;) {
+      try {
+        return await this.#search();
+      } catch (error) {
+        if (!(error instanceof ShortPatience)) throw error;
+        this.#patienceMs = Math.max(this.#patienceMs, error.waitedMs * 1.5 + 50);
+        await this.#theatre.fresh();
+      }
+    }
+  }
+
+  async #search(): Promise<Report> {
+    const convictions: Conviction[] = [];
+    const searched = await search<Judged>({
+      bounds: this.#plan.bounds,
+      play: async player => {
+        const judged = await this.#play(player, true);
+        return { failure: judged.deviation === undefined ? undefined : judged };
+      },
+      over: () => this.#ms > this.#plan.budgetMs || this.#silent !== undefined,
+      failed: async ({ tape, failure, decisions }) => {
+        const conviction = await this.#confirmed(
+          tape,
+          failure,
+          decisions.map(d => d.options.map(o => o.label).join(' | ')),
+        );
+        if (conviction === undefined) return true;
+        convictions.push(conviction);
+        return this.#options.keepGoing !== true;
+      },
+      progress: ({ executions, completeTo }) => {
+        this.#options.onProgress?.({ executions, completeTo, perSecond: executions / (this.#ms / 1_000) });
+      },
+    });
+    if (convictions.length > 0) return this.#report('convicted', undefined, convictions, searched.completeTo);
+    const why = this.#whyUnknown(searched);
+    return this.#report(why === undefined ? 'once' : 'unknown', why, [], searched.completeTo);
+  }
+
+  get #ms(): number {
+    return performance.now() - this.#startMs;
+  }
+
+  #whyUnknown(searched: { complete: boolean; completeTo: number; diverged: Diverged | undefined }): string | undefined {
+    if (this.#unconfirmed !== undefined) return this.#unconfirmed;
+    if (this.#silent !== undefined)
+      return `the handler waits for something that the verifier cannot hold: ${this.#silent}`;
+    if (searched.diverged !== undefined) {
+      return `the handler does not do the same each time: ${searched.diverged.message}; look for parallel requests, random choices and state that it keeps in the process`;
+    }
+    const [ungated] = this.#ungated;
+    if (ungated !== undefined) return `the handler uses something that the verifier cannot hold: ${ungated}`;
+    if (!searched.complete) {
+      return `the time was over after ${this.#executions} executions; everything with up to ${Math.max(0, searched.completeTo)} troubles was tried; give --budget more, or a smaller --bound`;
+    }
+    return undefined;
+  }
+
+  #unconfirmed: string | undefined;
+
+  /** What is right: the end state of plain deliveries. Undefined when that went well. */
+  async #learn(): Promise<Report | undefined> {
+    const { postgres } = this.#theatre;
+    const mask = new Mask(this.#plan.ignore);
+    // The first one lets clients connect and lets what creates its tables create them; it is not looked at.
+    await this.#theatre.reset();
+    const warm = await execute(this.#stage(false), new Player([], NOTHING));
+    await this.#theatre.giveBack(warm.left);
+    await postgres?.learnTables();
+    await this.#theatre.reset();
+    const seed = await this.#theatre.state([]);
+    const first = await this.#plain();
+    if (first.execution.ending.ending !== 'done') return this.#failsAlone(first);
+    const second = await this.#plain();
+    if (second.execution.ending.ending !== 'done' || !sameSteps(first.execution, second.execution)) {
+      // Only a consumer that has done nothing does the same again: it remembers.
+      this.#theatre.reusable = false;
+      await this.#theatre.fresh();
+    }
+    const one = this.#theatre.reusable ? first : await this.#plain();
+    const other = this.#theatre.reusable ? second : await this.#plain();
+    if (one.execution.ending.ending !== 'done') return this.#failsAlone(one);
+    learnNoise(mask, one.state, other.state);
+    for (const column of postgres?.columns.numbered ?? []) mask.learn(column);
+    const orders = await this.#orders();
+    this.#oracle = {
+      seed,
+      right: this.#plan.order === 'as-sent' ? [one.state] : [one.state, ...orders],
+      reordered: this.#plan.order === 'as-sent' ? orders : [],
+      mask,
+      accept: new Set(this.#plan.accept),
+      columns: postgres?.columns,
+      marks: marksIn(mask, seed, one.state, this.#plan.messages),
+    };
+    return undefined;
+  }
+
+  /** End states of the other orders in which the messages may come. */
+  async #orders(): Promise<readonly State[]> {
+    const { deliveries } = this.#plan;
+    if (deliveries.length < 2 || deliveries.length > 4) return [];
+    const states: State[] = [];
+    for (const order of permutations(deliveries).slice(1)) {
+      const { state, execution } = await this.#plain(order);
+      if (execution.ending.ending === 'done') states.push(state);
+    }
+    return states;
+  }
+
+  #failsAlone({ execution }: Judged): Report {
+    const { ending } = execution;
+    const why =
+      ending.ending === 'poisoned'
+        ? `the handler fails on the message as it is, without any trouble: ${ending.error}`
+        : ending.ending === 'silent'
+          ? `the handler waits for something that the verifier cannot hold: ${ending.why}`
+          : ending.ending === 'stuck'
+            ? `the handler does not get through a plain delivery: ${ending.why}`
+            : 'a plain delivery did not end';
+    return this.#report('unknown', why, [], -1);
+  }
+
+  #stage(faults: boolean, deliveries = this.#plan.deliveries, killAlways = false): Stage {
+    const { messages, rules, manualAck, thinkMs } = this.#plan;
+    return {
+      messages,
+      deliveries,
+      rules,
+      manualAck,
+      thinkMs,
+      consumers: 2,
+      locks: this.#theatre.postgres,
+      patienceMs: this.#patienceMs,
+      take: () => this.#theatre.take(),
+      faults,
+      killAlways,
+    };
+  }
+
+  /** Each message once, without any trouble. */
+  async #plain(deliveries = this.#plan.deliveries): Promise<Judged> {
+    return this.#play(new Player([], NOTHING), false, deliveries);
+  }
+
+  async #play(
+    player: Player,
+    faults: boolean,
+    deliveries = this.#plan.deliveries,
+    killAlways = false,
+  ): Promise<Judged> {
+    await this.#theatre.reset();
+    const execution = await execute(this.#stage(faults, deliveries, killAlways), player);
+    this.#executions++;
+    for (const what of execution.ungated) this.#ungated.add(what);
+    const state = await this.#theatre.state(execution.published);
+    await this.#theatre.giveBack(execution.left);
+    return { execution, state, deviation: this.#judge(execution, state) };
+  }
+
+  #judge({ ending }: Execution, state: State): Deviation | undefined {
+    if (this.#oracle === undefined) return undefined;
+    if (ending.ending === 'silent') {
+      this.#silent ??= ending.why;
+      return undefined;
+    }
+    const differs = judge(this.#oracle, state);
+    if (ending.ending === 'done' || differs?.verdict === 'double') return differs;
+    const text = ending.ending === 'poisoned' ? `fails at every redelivery: ${ending.error}` : ending.why;
+    return {
+      verdict: ending.ending,
+      differences: [{ table: 'broker', kind: 'wrong', text }, ...(differs?.differences ?? [])],
+    };
+  }
+
+  /** Played again, by consumers that have done nothing; undefined when it does not come again. */
+  async #confirmed(tape: Tape, failure: Judged, labels: readonly string[]): Promise<Conviction | undefined> {
+    const executions = this.#executions;
+    const ms = this.#ms;
+    for (let i = 0; i < CONFIRMATIONS; i++) {
+      await this.#theatre.fresh();
+      try {
+        const again = await this.#play(new Player(tape, this.#plan.bounds, labels), true, this.#plan.deliveries, true);
+        if (again.deviation?.verdict === failure.deviation!.verdict) continue;
+        this.#unconfirmed = `a failure (${failure.deviation!.verdict}) did not come again: the handler does not do the same each time`;
+      } catch (error) {
+        if (!(error instanceof Diverged)) throw error;
+        this.#unconfirmed = `a failure (${failure.deviation!.verdict}) could not be played again: ${error.message}`;
+      }
+      return undefined;
+    }
+    return {
+      verdict: failure.deviation!.verdict,
+      deviation: failure.deviation!,
+      trace: failure.execution.trace,
+      token: tokenOf(tape, this.#plan.id),
+      cost: costOfTape(failure),
+      sealedAt: await this.#sealedAt(tape, failure),
+      executions,
+      ms,
+    };
+  }
+
+  /**
+   * The point of no return: the first decision after which the handler, left alone, always ends wrong. Before it, going
+   * straight on would have been well.
+   */
+  async #sealedAt(tape: Tape, failure: Judged): Promise<number | undefined> {
+    const { decisionOf } = failure.execution.trace;
+    for (let length = 0; length <= tape.length; length++) {
+      if (length > 0 && tape[length - 1] === 0) continue;
+      const { deviation } = await this.#play(new Player(tape.slice(0, length), this.#plan.bounds), true).catch(
+        error => {
+          if (error instanceof Diverged) return { deviation: undefined };
+          throw error;
+        },
+      );
+      if (deviation === undefined) continue;
+      const at = decisionOf.findIndex(decision => decision >= length - 1);
+      return at === -1 ? undefined : at;
+    }
+    return undefined;
+  }
+
+  async #replay(token: string): Promise<Report> {
+    const found = tapeOf(token);
+    if (found === undefined) throw new VerifyError('--replay is no token of a report');
+    if (found.plan !== this.#plan.id) {
+      throw new VerifyError(
+        '--replay comes from another version of the handler, its messages or its options; verify it anew',
+      );
+    }
+    const judged = await this.#play(new Player(found.tape, this.#plan.bounds), true).catch(error => {
+      if (error instanceof Diverged) return undefined;
+      throw error;
+    });
+    if (judged?.deviation === undefined) {
+      return this.#report('unknown', 'played again, this execution went well', [], -1);
+    }
+    const { deviation, execution } = judged;
+    const conviction: Conviction = {
+      verdict: deviation.verdict,
+      deviation,
+      trace: execution.trace,
+      token,
+      cost: costOfTape(judged),
+      sealedAt: await this.#sealedAt(found.tape, judged),
+      executions: 1,
+      ms: this.#ms,
+    };
+    return this.#report('convicted', undefined, [conviction], -1);
+  }
+
+  #report(
+    verdict: Report['verdict'],
+    why: string | undefined,
+    convictions: readonly Conviction[],
+    completeTo: number,
+  ): Report {
+    const report: Report = {
+      verdict,
+      why,
+      handler: this.#plan.name,
+      convictions,
+      executions: this.#executions,
+      ms: this.#ms,
+      completeTo,
+      bounds: this.#plan.bounds,
+      plan: this.#plan,
+      masked: this.#oracle?.mask.learned ?? [],
+      assertOnce() {
+        if (verdict !== 'once') throw new VerifyError(storyOf(report));
+      },
+    };
+    return report;
+  }
+}
+
+function sameSteps(one: Execution, other: Execution): boolean {
+  const steps = ({ trace }: Execution) =>
+    trace.events
+      .map(event =>
+        event.event === 'step'
+          ? `${event.place} ${event.text.replace(/'[^']*'|\d+/g, '?')} ${event.result}`
+          : event.event,
+      )
+      .join('\n');
+  return steps(one) === steps(other);
+}
+
+function costOfTape({ execution }: Judged): number {
+  return execution.spent;
+}
+
+function permutations<T>(items: readonly T[]): T[][] {
+  if (items.length < 2) return [[...items]];
+  return items.flatMap((item, i) => permutations(items.toSpliced(i, 1)).map(rest => [item, ...rest]));
+}
