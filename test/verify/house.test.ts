@@ -80,8 +80,8 @@ test.each([
     expected: 'double',
     mutate: (text: string) =>
       text.replace(
-        'ON CONFLICT DO NOTHING RETURNING key',
-        'ON CONFLICT (consumer, key) DO UPDATE SET at = now() RETURNING key',
+        /ON CONFLICT DO NOTHING(?=\s+RETURNING key)/,
+        'ON CONFLICT (consumer, key) DO UPDATE SET at = now()',
       ),
   },
   {

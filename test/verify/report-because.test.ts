@@ -137,7 +137,7 @@ test('the mark is in Redis and was written last', () => {
     [wallet('double')],
   );
   expect(anchor).toBe('#mark-after');
-  expect(fix).toBe('keep the mark where the effect is: no transaction covers both redis and postgres');
+  expect(fix).toBe('keep the mark where the effect is: no transaction covers both Redis and PostgreSQL');
 });
 
 test('the mark was committed before the effect', () => {
@@ -214,6 +214,95 @@ test('the copies sent different keys', () => {
   expect(anchor).toBe('#http-key');
 });
 
+test('a mark that is written last claims nothing, even where it runs out', () => {
+  const get = (who: number) => redis(who, 'GET done:m1', '(nil)');
+  const set = (who: number) => redis(who, 'SET done:m1 1 EX 86400', 'OK');
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      get(1),
+      deliver(2, 2, 'AckWait ran out'),
+      get(2),
+      step(2, UPDATE, 'UPDATE 1'),
+      set(2),
+      ack(2),
+      step(1, UPDATE, 'UPDATE 1'),
+      set(1),
+      ack(1),
+    ],
+    [wallet('double')],
+  );
+  expect(anchor).toBe('#check-then-act');
+});
+
+test('a mark that lands too late is none', () => {
+  const get = (who: number) => redis(who, 'GET done:m1', '(nil)');
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      get(1),
+      step(1, UPDATE, 'UPDATE 1'),
+      redis(1, 'SET done:m1 1', undefined, { fault: 'in-flight' }),
+      deliver(2, 2, 'its consumer crashed'),
+      get(2),
+      step(2, UPDATE, 'UPDATE 1'),
+      redis(2, 'SET done:m1 1', 'OK'),
+      ack(2),
+      { event: 'land', who: 1, place: 'redis', text: 'SET done:m1 1', result: 'OK' },
+    ],
+    [wallet('double')],
+  );
+  expect(anchor).toBe('#mark-after');
+});
+
+test('a client that sends again by itself meets its own mark', () => {
+  const set = (result: string, more = {}) => redis(1, 'SET done:m1 1 NX', result, more);
+  const events = [deliver(1), set('OK', { fault: 'reply-lost' }), set('(nil)')];
+  expect(explained('lost', [...events, ack(1)], [wallet('lost')]).anchor).toBe('#own-mark');
+  const refused = [...events, nack(1, 'busy'), deliver(1, 2, 'the handler failed'), set('(nil)'), nack(1, 'busy')];
+  expect(explained('poisoned', refused, [{ table: 'broker', kind: 'wrong', text: 'busy' }]).anchor).toBe('#own-mark');
+});
+
+test('a statement may be both mark and effect', () => {
+  const both = `WITH mark AS (INSERT INTO processed (id) VALUES ('m1') ON CONFLICT DO NOTHING) ${UPDATE}`;
+  const { because: text } = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, LOOK, 'SELECT 0'),
+      deliver(2, 2, 'AckWait ran out'),
+      step(2, LOOK, 'SELECT 0'),
+      step(2, both, 'UPDATE 1'),
+      ack(2),
+      step(1, both, 'UPDATE 1'),
+      ack(1),
+    ],
+    [wallet('double')],
+  );
+  expect(text).toBe(
+    "consumer 1's SELECT FROM processed ran before consumer 2's INSERT INTO processed was committed, and nothing makes the second INSERT fail",
+  );
+});
+
+test('an effect in Redis is wrapped in Redis', () => {
+  const { anchor, fix } = explained(
+    'double',
+    [
+      deliver(1),
+      redis(1, 'INCR views', '1', { fault: 'reply-lost' }),
+      nack(1, CUT),
+      deliver(1, 2, 'the handler failed'),
+      redis(1, 'INCR views', '2'),
+      ack(1),
+    ],
+    [{ table: 'redis', kind: 'double', text: 'redis' }],
+  );
+  expect(anchor).toBe('#no-deduplication');
+  expect(fix).toContain('in one script (EVAL)');
+});
+
 test('a published message is not taken back', () => {
   const publish = (who: number) => step(who, 'publish {"paid":"m1"}', '', { place: 'broker', connection: 0 });
   const { anchor } = explained(
@@ -240,9 +329,12 @@ test('a request of a dead process landed after its successor had done the work',
     'double',
     [
       deliver(1),
+      step(1, LOOK, 'SELECT 0'),
+      step(1, MARK, 'INSERT 0 1'),
       step(1, UPDATE, 'UPDATE 1'),
       step(1, 'COMMIT', undefined, { fault: 'in-flight' }),
       deliver(2, 2, 'its consumer crashed'),
+      step(2, LOOK, 'SELECT 0'),
       step(2, UPDATE, undefined, { waited: true }),
       land(1, 'COMMIT', 'COMMIT'),
       unblocked(2, UPDATE, 'UPDATE 1'),
