@@ -4,6 +4,7 @@ import { kafkaSuite } from './kafka/suite.ts';
 import { leasesSuite } from './leases/suite.ts';
 import { packageSuite } from './package.ts';
 import { sqlSuite } from './sql/suite.ts';
+import { verifySuite } from './verify/suite.ts';
 
 export interface BenchOptions {
   /** Few and short rounds: all suites together in about a minute. The ratios are rougher. */
@@ -25,4 +26,4 @@ export interface Suite {
   run(options: BenchOptions): Promise<readonly Result[]>;
 }
 
-export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, leasesSuite, packageSuite];
+export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, leasesSuite, verifySuite, packageSuite];

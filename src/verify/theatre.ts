@@ -7,7 +7,7 @@ import type { Plan } from './plan.ts';
 import type { Place, Row, State } from './world.ts';
 
 /** Processes that are started before they are needed: a start takes longer than an execution. */
-const SPARES = 3;
+const SPARES = 2;
 
 /** The servers of a run and its consumers. */
 export class Theatre {

@@ -2,6 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { type Body, type Ears, HandlerBroken } from './body.ts';
+import { childEnv } from './child-env.ts';
 import type { ChildSettings, FromChild } from './protocol.ts';
 
 const PROGRAM = new URL(`child-main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
@@ -16,7 +17,7 @@ export async function childBody(
   ears: Ears,
 ): Promise<Body> {
   const child = fork(fileURLToPath(PROGRAM), [JSON.stringify(settings)], {
-    env: { ...process.env, NODE_OPTIONS: '', ...env },
+    env: childEnv(env),
     execArgv: ['--disable-warning=ExperimentalWarning', '--disable-warning=NevertwiceWarning'],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });

@@ -1,5 +1,4 @@
 // A process with the user's handler in it: waits for deliveries, calls it, and says what came of it.
-import { enableCompileCache } from 'node:module';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { resolveOwnPackage } from '../../cli/own-package.ts';
 import { loadHandler } from './load-handler.ts';
@@ -11,7 +10,6 @@ const settings = JSON.parse(process.argv[2]!) as ChildSettings;
 const say = (message: FromChild) => void process.send?.(message);
 const requests = new Requests(say);
 
-enableCompileCache();
 resolveOwnPackage();
 const ungated = watchUngated(settings.gated, what => say({ say: 'ungated', what }));
 try {

@@ -2,6 +2,7 @@ import { fork } from 'node:child_process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { VerifyFixture } from '../options.ts';
 import { VerifyError } from '../verify-error.ts';
+import { childEnv } from './child-env.ts';
 
 const PROGRAM = new URL(`fixture-main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 const WITHIN_MS = 20_000;
@@ -11,7 +12,7 @@ export function readFixture(file: string): Promise<{ readonly verify: VerifyFixt
   return new Promise((resolve, reject) => {
     const child = fork(fileURLToPath(PROGRAM), [pathToFileURL(file).href], {
       execArgv: ['--disable-warning=ExperimentalWarning', '--disable-warning=NevertwiceWarning'],
-      env: { ...process.env, NODE_OPTIONS: '' },
+      env: childEnv(),
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
     const timer = setTimeout(() => child.kill('SIGKILL'), WITHIN_MS);
