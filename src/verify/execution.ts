@@ -24,6 +24,8 @@ export interface Stage {
   take(): Promise<Host>;
   /** Every crash is a SIGKILL; otherwise only the one that is an execution's whole trouble. */
   readonly killAlways: boolean;
+  /** Lets leases run out; undefined where the handler has none. */
+  readonly expire: (() => Promise<void>) | undefined;
   /** Faults are offered at all; without them an execution is a plain delivery. */
   readonly faults: boolean;
 }
@@ -269,7 +271,8 @@ class Play {
       const slot = this.#slotFor(copy);
       if (slot === undefined) continue;
       add(`deliver ${copy.messages} to ${slot.who}`, someoneRuns ? { preemptions: 1 } : {}, () =>
-        this.#deliver(slot, copy),
+        // While nobody works on anything, nobody renews: whoever died with a lease has lost it by the time that a copy comes.
+        this.#deliver(slot, copy, copy.attempt > 1 && this.#slots.every(other => other.copy === undefined)),
       );
     }
     for (const flying of this.#flying) {
@@ -308,14 +311,19 @@ class Play {
       // Before it has done anything, a copy of it is the same as a copy after the other has done everything.
       if (host?.working !== true) continue;
       add(`overlap ${copy.messages} on ${other.who}`, { duplicates: 1 }, () =>
-        this.#deliver(other, this.#mailbox.overlapping(copy)),
+        this.#deliver(other, this.#mailbox.overlapping(copy), false),
       );
+      if (this.#stage.expire !== undefined) {
+        add(`overlap ${copy.messages} on ${other.who}, leases over`, { duplicates: 1 }, () =>
+          this.#deliver(other, this.#mailbox.overlapping(copy), true),
+        );
+      }
     }
     if (free.length < this.#slots.length || this.#flying.length > 0) return;
     for (const copy of this.#mailbox.again()) {
       for (const slot of free) {
         if (slot.host === undefined && slot !== this.#slots[1]) continue;
-        add(`again ${copy.messages} on ${slot.who}`, { duplicates: 1 }, () => this.#deliver(slot, copy));
+        add(`again ${copy.messages} on ${slot.who}`, { duplicates: 1 }, () => this.#deliver(slot, copy, true));
       }
     }
   }
@@ -326,7 +334,8 @@ class Play {
     return free.find(slot => slot.who === copy.to) ?? free.find(slot => slot.who !== copy.not) ?? free[0];
   }
 
-  async #deliver(slot: Slot, copy: Copy): Promise<void> {
+  async #deliver(slot: Slot, copy: Copy, late: boolean): Promise<void> {
+    if (late) await this.#stage.expire?.();
     slot.host ??= await this.#stage.take();
     slot.copy = copy;
     slot.asked = new Map();

@@ -1,6 +1,7 @@
 import type { BrokerName } from './brokers.ts';
 import type { HandlerFactory } from './hosts/in-process-body.ts';
 import type { Bounds } from './tape.ts';
+import type { Trace } from './trace.ts';
 
 /** A message as the handler gets it. For a consumer of this library: `id`, `type`, `key`, `headers` and `body`. */
 export type VerifyMessage = Readonly<Record<string, unknown>>;
@@ -66,8 +67,10 @@ export interface VerifyOptions extends VerifyFixture {
   readonly replay?: string;
   /** Goes on after the first failure. Default false. */
   readonly keepGoing?: boolean;
-  /** A handler that does nothing for this long is waiting for something that nobody holds. Default 1,000. */
+  /** A handler that does nothing for this long is waiting for something that nobody holds. Default 5,000. */
   readonly thinkMs?: number;
+  /** Called with the story of each execution of the search. */
+  readonly onExecution?: (trace: Trace) => void;
   /** Called after each execution. */
   readonly onProgress?: (progress: VerifyProgress) => void;
 }

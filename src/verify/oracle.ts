@@ -190,7 +190,7 @@ function inTable(
   actualRows: number,
 ): Difference[] {
   const found: Difference[] = [];
-  const key = oracle.columns?.keyOf(table) ?? [];
+  const key = table === 'redis' ? ['key'] : (oracle.columns?.keyOf(table) ?? []);
   const rest = [...extra];
   const gone: Row[] = [];
   for (const row of missing) {

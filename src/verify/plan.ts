@@ -84,7 +84,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
     http: fixture.http ?? {},
     bounds: { ...DEFAULT_BOUNDS, ...fixture.bounds },
     budgetMs: fixture.budgetMs ?? 60_000,
-    thinkMs: fixture.thinkMs ?? 1_000,
+    thinkMs: fixture.thinkMs ?? 5_000,
   } satisfies Omit<Plan, 'id'>;
   const { code: _, budgetMs: __, thinkMs: ___, ...said } = plan;
   const text = code.kind === 'module' ? readFileSync(code.file) : String(code.factory);

@@ -3,6 +3,7 @@ import { type Gates, startHost } from './hosts/gated-host.ts';
 import type { Host } from './hosts/host.ts';
 import { inProcessBody } from './hosts/in-process-body.ts';
 import type { PostgresPlace } from './places/postgres.ts';
+import type { RedisPlace } from './places/redis.ts';
 import type { Plan } from './plan.ts';
 import type { Place, Row, State } from './world.ts';
 
@@ -13,6 +14,7 @@ const SPARES = 2;
 export class Theatre {
   readonly places: readonly Place[];
   readonly postgres: PostgresPlace | undefined;
+  readonly redis: RedisPlace | undefined;
   readonly #plan: Plan;
   readonly #gates: Gates;
   #idle: Host[] = [];
@@ -21,7 +23,13 @@ export class Theatre {
   reusable = true;
   started = 0;
 
-  constructor(plan: Plan, places: ReadonlyMap<string, Place>, postgres: PostgresPlace | undefined) {
+  constructor(
+    plan: Plan,
+    places: ReadonlyMap<string, Place>,
+    postgres: PostgresPlace | undefined,
+    redis: RedisPlace | undefined,
+  ) {
+    this.redis = redis;
     this.#plan = plan;
     this.places = [...new Set(places.values())];
     this.postgres = postgres;

@@ -30,7 +30,7 @@ export async function verify(options: VerifyOptions): Promise<Report> {
     postgres: options.postgres,
     redis: options.redis,
   });
-  const theatre = new Theatre(plan, places.byVariable, places.postgres);
+  const theatre = new Theatre(plan, places.byVariable, places.postgres, places.redis);
   try {
     return await new Verification(plan, theatre, options).run();
   } catch (error) {
@@ -89,6 +89,7 @@ class Verification {
       bounds: this.#plan.bounds,
       play: async player => {
         const judged = await this.#play(player, true);
+        this.#options.onExecution?.(judged.execution.trace);
         return { failure: judged.deviation === undefined ? undefined : judged };
       },
       over: () => this.#ms > this.#plan.budgetMs || this.#silent !== undefined,
@@ -205,6 +206,7 @@ class Verification {
       consumers: 2,
       locks: this.#theatre.postgres,
       patienceMs: this.#patienceMs,
+      expire: this.#plan.leases.length === 0 ? undefined : async () => this.#theatre.redis?.expire(),
       take: () => this.#theatre.take(),
       faults,
       killAlways,

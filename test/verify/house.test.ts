@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { postgresStore } from '../../src/stores/postgres/index.ts';
 import { type HandlerFactory, type Report, render, type VerifyOptions, verify } from '../../src/verify/index.ts';
 
-const LONG = process.env.NEVERTWICE_TEST_LONG === '1';
+const LONG = process.env.NEVERTWICE_KILLS !== undefined;
 
 /** Waits that the library chooses itself show nothing but themselves. */
 const hasty: Clock = {

@@ -194,11 +194,11 @@ describe.skipIf(missing !== undefined)(
 
     test('cut after it was sent, it has happened and the client cannot know', async () => {
       const client = ioredis(gate.url);
-      const reply = client.incr('a');
+      const rejected = expect(client.incr('a')).rejects.toThrow();
       const held = await desk.next();
       await held.send();
       await held.cut();
-      await expect(reply).rejects.toThrow();
+      await rejected;
       expect(await direct.get('a')).toBe('1');
     });
 
@@ -241,19 +241,37 @@ describe.skipIf(missing !== undefined)(
       expect(await direct.exists('a')).toBe(0);
     });
 
-    test('severed, nothing gets through until it is open again', async () => {
+    test('severed, a consumer keeps its connections, and nothing gets through until it begins anew', async () => {
       const client = ioredis(gate.url);
-      await client.ping();
-      client.incr('a').catch(() => undefined);
+      const refused = Promise.allSettled([client.incr('a'), client.multi().incr('a').exec(), client.incr('a')]);
       await desk.next();
       await gate.proxy.sever([]);
-      const clients = (await direct.client('LIST')) as string;
-      // This test's own connection, and the place's.
-      expect(clients.trim().split('\n')).toHaveLength(2);
-      const refused = ioredis(gate.url);
-      await endsWithin(5_000, 'the client gives up', new Promise(resolve => refused.on('end', resolve)));
+      const why = {
+        status: 'rejected',
+        reason: expect.objectContaining({ message: expect.stringContaining('cut off') }),
+      };
+      expect(await refused).toEqual([why, why, why]);
+      await expect(ioredis(gate.url).incr('a')).rejects.toThrow('cut off');
+      expect(desk.held).toEqual([]);
       gate.proxy.reopen();
-      expect(await desk.all(ioredis(gate.url).set('b', '1'))).toEqual(['SET b 1 → OK']);
+      expect(await desk.all(Promise.all([client.incr('b'), client.multi().incr('b').exec()]))).toEqual([
+        'INCR b → 1',
+        'MULTI; INCR b; EXEC → [2]',
+      ]);
+      expect(await direct.exists('a')).toBe(0);
+    });
+
+    test('severed, a connection on which the server keeps something is closed', async () => {
+      const [watches, waits] = [ioredis(gate.url), ioredis(gate.url)];
+      await desk.all(watches.watch('a'));
+      const popped = expect(waits.blpop('list', 0)).rejects.toThrow('closed');
+      const held = await desk.next();
+      await held.send();
+      held.answer();
+      await gate.proxy.sever([]);
+      await popped;
+      // This test's own connection, and the place's.
+      expect(((await direct.client('LIST')) as string).trim().split('\n')).toHaveLength(2);
     });
 
     test('a client that gives up takes its command with it', async () => {

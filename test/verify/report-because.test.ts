@@ -494,6 +494,82 @@ test('a duplicate key is passed to the broker', () => {
   );
 });
 
+test('a key that changes from delivery to delivery', () => {
+  const mark = (n: number) => `INSERT INTO processed (id, attempt) VALUES ('m1', ${n}) ON CONFLICT DO NOTHING`;
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, mark(1), undefined, { fault: 'crash' }),
+      deliver(2, 2, 'its consumer crashed'),
+      step(2, mark(2), 'INSERT 0 1'),
+      step(2, UPDATE, 'UPDATE 1'),
+      ack(2),
+    ],
+    [{ table: 'processed', kind: 'double', text: 'processed' }],
+  );
+  expect(anchor).toBe('#unstable-key');
+});
+
+test('a guard that knows the last message only', () => {
+  const pay = (id: string, n: number) =>
+    `UPDATE wallet SET balance = balance + ${n}, last = '${id}' WHERE id = 'alice' AND last IS DISTINCT FROM '${id}'`;
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, pay('m1', 5), 'UPDATE 1'),
+      ack(1),
+      deliver(1, 1, undefined, [1]),
+      step(1, pay('m2', 7), 'UPDATE 1'),
+      ack(1),
+      deliver(1, 2, 'the ack was lost with its connection'),
+      step(1, pay('m1', 5), 'UPDATE 1'),
+      ack(1),
+    ],
+    [wallet('double')],
+    { messages: [{ id: 'm1' }, { id: 'm2' }], deliveries: [[0], [1]] },
+  );
+  expect(anchor).toBe('#only-the-last');
+});
+
+test('a connection that came back without a ROLLBACK', () => {
+  const again = [2, 3, 4].flatMap(n => [
+    deliver(1, n, 'the handler failed'),
+    nack(1, 'error: current transaction is aborted, commands ignored'),
+  ]);
+  const { anchor, because: text } = explained(
+    'poisoned',
+    [deliver(1), step(1, UPDATE, '55P03: could not obtain lock'), nack(1, 'error: could not obtain lock'), ...again],
+    [{ table: 'broker', kind: 'wrong', text: 'fails at every redelivery' }],
+  );
+  expect(anchor).toBe('#failed-transaction');
+  expect(text).toMatch(/^consumer 1's UPDATE wallet had failed, and its connection went back without a ROLLBACK/);
+});
+
+test('a duplicate that is never acked', () => {
+  const again = [2, 3, 4].flatMap(n => [deliver(1, n, 'it was never acked'), step(1, CLAIM, 'INSERT 0 0')]);
+  const events = [deliver(1), step(1, CLAIM, 'INSERT 0 1', { fault: 'reply-lost' }), nack(1, CUT), ...again];
+  const broker: Difference = { table: 'broker', kind: 'wrong', text: 'never acked' };
+  expect(explained('poisoned', events, [broker], { manualAck: true }).anchor).toBe('#never-acked');
+});
+
+test('a claim that nobody gave back', () => {
+  const claim = (who: number, result: string) => redis(who, 'SET lock:m1 <uuid> NX', result);
+  const again = [2, 3, 4, 5, 6].flatMap(n => [
+    deliver(2, n, 'the handler failed'),
+    claim(2, '(nil)'),
+    nack(2, 'Error: busy'),
+  ]);
+  const { anchor, because: text } = explained(
+    'poisoned',
+    [deliver(1), claim(1, 'OK'), step(1, UPDATE, undefined, { fault: 'crash' }), ...again],
+    [{ table: 'broker', kind: 'wrong', text: 'fails at every redelivery: Error: busy' }],
+  );
+  expect(anchor).toBe('#stale-claim');
+  expect(text).toMatch(/^what consumer 1's redis SET lock:m1 had claimed nobody gave back when it failed/);
+});
+
 test('a dead client is used on and on', () => {
   const again = [2, 3, 4, 5, 6].flatMap(n => [
     deliver(1, n, 'the handler failed'),

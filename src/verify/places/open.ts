@@ -32,9 +32,11 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
     for (const end of closing.splice(0).reverse()) await end();
   };
   const byVariable = new Map<string, Place>();
+  const opened: Place[] = [];
   try {
     const needsPostgres = values.some(([, value]) => value === 'postgres') || plan.schema !== '';
     const postgres = needsPostgres ? await openPostgres(plan, options, closing) : undefined;
+    if (postgres !== undefined) opened.push(postgres);
     const redis = values.some(([, value]) => value === 'redis') ? await openRedis(plan, options, closing) : undefined;
     const httpNames = values.flatMap(([name, value]) => (value === 'http' ? [name] : []));
     const http = httpPlaces({ names: httpNames, answers: plan.http, ignore: plan.ignore, accept: plan.accept });
@@ -44,6 +46,8 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
     }
     return { byVariable, postgres, redis, close };
   } catch (error) {
+    // On a server that was given by its URL, a place leaves a database behind unless it is closed.
+    for (const place of opened) await place.close();
     await close();
     throw error;
   }

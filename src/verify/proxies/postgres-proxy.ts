@@ -46,14 +46,14 @@ export async function postgresProxy(target: PostgresTarget, onHeld: OnHeld): Pro
     },
     async sever(kept) {
       refusing = true;
-      const keeping = new Set(kept.map(held => (held as Unit).link));
+      const keeping = new Set(kept.flatMap(held => (held instanceof Unit ? [held.link] : [])));
       const closing = [...links].filter(link => !keeping.has(link));
       for (const link of keeping) link.orphan();
       await Promise.all(closing.map(link => link.cut()));
     },
     async close(kept = []) {
       server.close();
-      const keeping = new Set(kept.map(held => (held as Unit).link));
+      const keeping = new Set(kept.flatMap(held => (held instanceof Unit ? [held.link] : [])));
       for (const link of links) if (!keeping.has(link)) link.destroy();
     },
   };

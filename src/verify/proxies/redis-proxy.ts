@@ -19,14 +19,9 @@ export interface RedisTarget {
 export async function redisProxy(target: RedisTarget, onHeld: OnHeld): Promise<Gate> {
   const links = new Set<Link>();
   let opened = 0;
-  let refusing = false;
+  const door: Door = { shut: false };
   const server = createServer(client => {
-    if (refusing) {
-      client.on('error', () => undefined);
-      client.destroy();
-      return;
-    }
-    const link = new Link(++opened, client, target, onHeld);
+    const link = new Link(++opened, client, target, door, onHeld);
     links.add(link);
     link.whenClosed(() => links.delete(link));
   });
@@ -38,15 +33,14 @@ export async function redisProxy(target: RedisTarget, onHeld: OnHeld): Promise<G
     // Of PostgreSQL, to ask for locks.
     backends: [],
     reopen() {
-      refusing = false;
+      door.shut = false;
     },
     async sever(kept) {
-      refusing = true;
+      door.shut = true;
       const keeping = linksOf(kept);
-      const closing = [...links].filter(link => !keeping.has(link));
-      for (const link of closing) link.destroy();
       for (const link of keeping) link.orphan();
-      await target.gone(closing.flatMap(link => link.client ?? []));
+      const closing = [...links].filter(link => !keeping.has(link) && !link.refuseAll());
+      await Promise.all(closing.map(link => link.cut()));
     },
     async close(kept = []) {
       server.close();
@@ -56,6 +50,16 @@ export async function redisProxy(target: RedisTarget, onHeld: OnHeld): Promise<G
   };
 }
 
+/**
+ * Shut, a consumer is cut off: each of its commands fails at once, and the server hears of none. It keeps its connections: a
+ * client that has lost one takes its time before it fails.
+ */
+interface Door {
+  shut: boolean;
+}
+
+const REFUSED = Buffer.from('-ERR this consumer has been cut off\r\n');
+
 /** One connection of the consumer, and ours to the server. */
 class Link {
   readonly number: number;
@@ -64,6 +68,7 @@ class Link {
   readonly target: RedisTarget;
   readonly #client: Socket;
   readonly #upstream: Socket;
+  readonly #door: Door;
   readonly #onHeld: OnHeld;
   readonly #asked = new Requests();
   readonly #said = new Replies();
@@ -75,14 +80,16 @@ class Link {
   /** The server sends what it likes from now on, and nothing can be told apart. */
   #transparent = false;
   #resp3 = false;
+  #watches = false;
   /** Replies to come for what was asked here and not by the client. */
   #own: number;
 
-  constructor(number: number, client: Socket, target: RedisTarget, onHeld: OnHeld) {
+  constructor(number: number, client: Socket, target: RedisTarget, door: Door, onHeld: OnHeld) {
     this.number = number;
     this.target = target;
     this.#client = client;
     this.#upstream = connect({ host: target.host, port: target.port });
+    this.#door = door;
     this.#onHeld = onHeld;
     client.on('data', data => this.#guarded(() => this.#fromClient(data)));
     this.#upstream.on('data', data => this.#guarded(() => this.#fromServer(data)));
@@ -130,7 +137,27 @@ class Link {
   }
 
   send(command: Command): void {
+    command.sent = true;
+    if (nameOf(command.args) === 'WATCH') this.#watches = true;
     this.#upstream.write(command.bytes);
+  }
+
+  /** The door is shut. False where the server is at a command or keeps something for this connection: then it must go. */
+  refuseAll(): boolean {
+    const [command] = this.#commands;
+    if (this.#watches || this.#transparent || (command?.sent === true && !command.quiet)) return false;
+    if (command !== undefined && !command.sent) this.#refuse(command);
+    return true;
+  }
+
+  #refuse(command: Command): void {
+    if (nameOf(command.args) !== 'EXEC') {
+      this.pass(command, REFUSED);
+      return;
+    }
+    // The server has what was queued, and must let go of it.
+    command.refused = true;
+    this.#upstream.write(requestOf(['DISCARD']));
   }
 
   /** Lets the client have a reply; the next command that has come is held then. */
@@ -185,7 +212,9 @@ class Link {
     if (command === undefined) return;
     if (!command.quiet) {
       // What a dead consumer has sent lands with the command that it is behind of.
-      if (!this.#orphan) this.#onHeld(command);
+      if (this.#orphan) return;
+      if (this.#door.shut) this.#refuse(command);
+      else this.#onHeld(command);
       return;
     }
     this.send(command);
@@ -224,7 +253,8 @@ class Link {
       if (nameOf(command.args) === 'HELLO') this.#resp3 = value.type === '%';
       command.heard(value, bytes);
       this.pass(command, bytes);
-    } else command.heard(value, bytes);
+    } else if (command.refused) this.pass(command, REFUSED);
+    else command.heard(value, bytes);
   }
 }
 
@@ -239,6 +269,9 @@ class Command implements Held {
   readonly text: string;
   readonly quiet: boolean;
   readonly #replied = Promise.withResolvers<Reply>();
+  sent = false;
+  /** DISCARD was sent instead of it. */
+  refused = false;
   #reply: Buffer | undefined;
   /** It was answered while it waited: the reply goes on as soon as there is one. */
   #answered = false;

@@ -1,5 +1,5 @@
 import { nameOf } from '../reading.ts';
-import { events, OWN_MARK, type Rule, whose } from './rule.ts';
+import { events, OWN_MARK, type Rule, recognised, whose } from './rule.ts';
 
 /** The copy is refused, and refused for ever. */
 const duplicateKey: Rule = {
@@ -17,14 +17,30 @@ const duplicateKey: Rule = {
   },
 };
 
+/** In a transaction that has failed the server refuses everything, for as long as nobody rolls back. */
 const failedTransaction: Rule = {
   anchor: '#failed-transaction',
   explain(found) {
-    const aborted = found.deeds.find(deed => deed.result?.startsWith('25P02'));
+    const aborted = found.deeds.find(
+      deed =>
+        deed.result?.startsWith('25P02') ||
+        (deed.statement.kind === 'nack' && /current transaction is aborted/.test(deed.step.text)),
+    );
     if (aborted === undefined) return undefined;
-    const failed = aborted.run.deeds.find(deed => deed.failed && deed.at < aborted.at);
+    const failed = found.deeds.findLast(
+      deed =>
+        deed.failed && deed.at < aborted.at && deed.run.who === aborted.run.who && !deed.result!.startsWith('25P02'),
+    );
+    const which = failed === undefined ? 'a statement' : whose(failed.run, failed);
+    if (failed !== undefined && failed.run !== aborted.run) {
+      return {
+        because: `${which} had failed, and its connection went back without a ROLLBACK: whoever gets it next is in a transaction in which PostgreSQL refuses everything (25P02)`,
+        fix: 'roll back after an error, before the connection goes back to its pool',
+        evidence: events(failed, aborted),
+      };
+    }
     return {
-      because: `${failed === undefined ? 'a statement' : whose(aborted.run, failed)} had failed and the handler went on in the same transaction, in which PostgreSQL then refuses everything (25P02)`,
+      because: `${which} had failed and the handler went on in the same transaction, in which PostgreSQL then refuses everything (25P02)`,
       fix: 'roll back after an error, or avoid it: ON CONFLICT DO NOTHING instead of a caught duplicate key, a savepoint around what may fail',
       evidence: events(failed, aborted),
     };
@@ -44,6 +60,30 @@ const deadConnection: Rule = {
       because: `after its connection had been cut, ${nameOf(cut.run)} asked the server for nothing more and failed at each delivery: it keeps using a client that is dead`,
       fix: 'take connections from a pool, or connect anew after an error; or end the process, so that it is started again',
       evidence: events(cut),
+    };
+  },
+};
+
+/** Who claimed it is dead or has failed, and nobody else may. */
+const staleClaim: Rule = {
+  anchor: '#stale-claim',
+  explain(found) {
+    const last = found.runs.at(-1);
+    const taken = last === undefined ? undefined : recognised(found, last);
+    const { verdict } = found.conviction;
+    if (verdict !== 'poisoned' || last === undefined || taken === undefined || taken.failed) return undefined;
+    const claim = found.deeds.find(
+      deed =>
+        found.isMark(deed) &&
+        deed.run !== last &&
+        deed.durableAt !== undefined &&
+        deed.statement.target === taken.statement.target,
+    );
+    if (claim === undefined) return undefined;
+    return {
+      because: `what ${whose(claim.run, claim)} had claimed nobody gave back when it failed: every further delivery finds it taken, and fails`,
+      fix: 'let a claim run out or go with its connection (a lease with a time limit, a lock of the transaction), and tell a message that is done from one that somebody else is at work on',
+      evidence: events(claim, taken),
     };
   },
 };
@@ -78,7 +118,12 @@ const stuckLock: Rule = {
 const neverAcked: Rule = {
   anchor: '#never-acked',
   explain(found) {
-    if (found.conviction.verdict !== 'stuck') return undefined;
+    const last = found.runs.at(-1);
+    const silent =
+      found.plan.manualAck &&
+      last?.deeds.every(deed => deed.statement.kind !== 'ack' && deed.statement.kind !== 'nack');
+    if (found.conviction.verdict !== 'stuck' && !(found.conviction.verdict === 'poisoned' && silent === true))
+      return undefined;
     return {
       because:
         'the handler came to its end and had neither acked nor refused the message, so the broker delivers it again and again',
@@ -110,8 +155,9 @@ export const BROKER_RULES: readonly Rule[] = [
   failedTransaction,
   duplicateKey,
   deadConnection,
-  OWN_MARK,
-  poisoned,
   stuckLock,
   neverAcked,
+  OWN_MARK,
+  staleClaim,
+  poisoned,
 ];

@@ -1,5 +1,6 @@
 import { type Case, type Deed, foundMark, nameOf, placeName, type Run, took } from '../reading.ts';
-import { doubled, events, looksOf, ONE_TRANSACTION, type Rule, whose } from './rule.ts';
+import { shapeOf } from '../statement.ts';
+import { doubled, events, looksOf, ONE_TRANSACTION, pairsOf, type Rule, whose } from './rule.ts';
 
 /** A request of a dead process came after its successor had done the work. */
 const lateRequest: Rule = {
@@ -128,8 +129,9 @@ const lease: Rule = {
       run.deeds.find(deed => found.isMark(deed) && took(deed) && LEASE.test(deed.step.text)),
     );
     const [one, other] = claims;
-    if (one === undefined || other === undefined || other.at > both.once.at || first.endsAt < other.at)
-      return undefined;
+    if (one === undefined || other === undefined || first.endsAt < other.at) return undefined;
+    // A mark that follows the work claims nothing.
+    if (one.at > both.once.at || other.at > both.again.at || other.at > both.once.at) return undefined;
     return {
       because: `${nameOf(first)} was still at work when its claim had gone to ${nameOf(second)}, and nothing in its ${both.once.statement.label} asks whether it holds the claim`,
       fix: 'count the claims up (a fencing token), and let the statement or transaction of the effect fail when the number is no longer its own',
@@ -254,6 +256,49 @@ const insertIfAbsent: Rule = {
   },
 };
 
+/** What tells the copies apart is not the message. */
+const unstableKey: Rule = {
+  anchor: '#unstable-key',
+  explain(found) {
+    for (const { first, second } of pairsOf(found)) {
+      const marks = (run: Run) => run.deeds.filter(deed => deed.statement.verb === 'INSERT' && deed.statement.tolerant);
+      for (const one of marks(first)) {
+        const other = marks(second).find(deed => shapeOf(deed.step.text) === shapeOf(one.step.text) && took(deed));
+        if (other === undefined || other.step.text === one.step.text) continue;
+        return {
+          because: `${whose(second, other, first)} holds other values than ${whose(first, one, second)}, for the same message: its key changes from delivery to delivery, so no copy is ever recognised`,
+          fix: 'take the key from the message alone: no attempt, no time, nothing random, no position that a resend changes',
+          evidence: events(one, other),
+        };
+      }
+    }
+    return undefined;
+  },
+};
+
+/** A guard that knows one message: any other in between makes it forget. */
+const onlyTheLast: Rule = {
+  anchor: '#only-the-last',
+  explain(found) {
+    const both = doubled(found);
+    if (both === undefined) return undefined;
+    const { once, again } = both;
+    const guarded = /(?:<>|!=|\bIS\s+DISTINCT\s+FROM)\s*('(?:[^']|'')*'|\d+)/i
+      .exec(again.step.text)?.[1]
+      ?.replace(/^'|'$/g, '');
+    const ids = again.run.messages.map(n => String(found.plan.messages[n]?.id));
+    const between = found.deeds.find(
+      deed => deed.at > once.at && deed.at < again.at && found.isEffect(deed) && took(deed),
+    );
+    if (guarded === undefined || !ids.includes(guarded) || between === undefined) return undefined;
+    return {
+      because: `${again.statement.label} compares with the last message only, and another one had come in between`,
+      fix: 'keep every id (a table with a unique key), or compare positions where they only grow: … WHERE position < $n',
+      evidence: events(once, between, again),
+    };
+  },
+};
+
 /** Nothing tells a copy from a new message. */
 const noDeduplication: Rule = {
   anchor: '#no-deduplication',
@@ -285,6 +330,8 @@ export const DOUBLE_RULES: readonly Rule[] = [
   insertIfAbsent,
   checkThenAct,
   markAfter,
+  unstableKey,
   noUniqueKey,
+  onlyTheLast,
   noDeduplication,
 ];

@@ -1,0 +1,68 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, inject, test } from 'vitest';
+import { readFixture } from '../../src/verify/hosts/read-fixture.ts';
+import { render, type VerifyOptions, verify } from '../../src/verify/index.ts';
+import { redisMissing } from '../../src/verify/servers/redis-server.ts';
+import { freshDatabase } from '../support/postgres.ts';
+
+const LONG = process.env.NEVERTWICE_KILLS !== undefined;
+const folder = new URL('../../examples/verify/', import.meta.url);
+const files = readdirSync(folder).filter(file => /\.ts$/.test(file) && file !== 'fixture.ts');
+// The verifier starts a Redis for those that need one.
+const noRedis = (await redisMissing()) !== undefined;
+const left = (file: string) => noRedis && file.includes('redis');
+const right = files.filter(file => file.startsWith('ok-'));
+const wrong = files.filter(file => !file.startsWith('ok-'));
+
+/** Expected verdict and the least trouble that it takes, as the example itself says. */
+async function expected(file: string): Promise<{ expect: string; cost: number; bounds?: VerifyOptions['bounds'] }> {
+  const { verify: fixture } = await readFixture(fileURLToPath(new URL(file, folder)));
+  return fixture as never;
+}
+
+function pathOf(file: string): string {
+  return fileURLToPath(new URL(file, folder));
+}
+
+// One server for all; each run has a database of its own on it.
+const postgres = () => inject('services').NEVERTWICE_TEST_POSTGRES!;
+
+test('there are enough of them, each with a comment that says why, in the README beside them', async () => {
+  expect(wrong.length).toBeGreaterThanOrEqual(40);
+  expect(right.length).toBeGreaterThanOrEqual(15);
+  const readme = readFileSync(new URL('README.md', folder), 'utf8');
+  for (const file of files) {
+    expect(readFileSync(new URL(file, folder), 'utf8'), file).toMatch(/^\/\/ [A-Z]/);
+    expect(readme, file).toContain(`\`${file}\``);
+  }
+  // The shared server answers at all, before sixty runs complain that it does not.
+  await (await freshDatabase()).drop();
+});
+
+describe('wrong handlers are convicted, by the shortest story', () => {
+  test.for(wrong)('%s', { timeout: 60_000 }, async (file, { skip }) => {
+    if (left(file)) skip('there is no redis-server');
+    const { expect: verdict, cost } = await expected(file);
+    const report = await verify({ handler: pathOf(file), postgres: postgres() });
+    const [conviction] = report.convictions;
+    expect(conviction?.verdict, `${report.verdict}: ${report.why}`).toBe(verdict);
+    expect(conviction?.cost).toBe(cost);
+    const story = render(report, 'terminal', { width: 120, colour: false });
+    expect(story).toContain('--replay');
+  });
+});
+
+describe('right handlers are acquitted', () => {
+  test.for(right)('%s', { timeout: LONG ? 900_000 : 60_000 }, async (file, { skip }) => {
+    if (left(file)) skip('there is no redis-server');
+    const { bounds } = await expected(file);
+    const report = await verify({
+      handler: pathOf(file),
+      postgres: postgres(),
+      bounds: { ...bounds, total: LONG ? 2 : 1 },
+      budgetMs: LONG ? 800_000 : 50_000,
+    });
+    expect(report.verdict, render(report, 'terminal', { width: 120, colour: false })).toBe('once');
+  });
+});
