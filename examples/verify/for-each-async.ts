@@ -1,6 +1,5 @@
 // forEach does not wait for an async function: the transaction commits the mark first, and the items follow outside of it.
 import { Pool } from 'pg';
-import { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 
@@ -16,12 +15,10 @@ export const verify = {
 
 export default async function onOrder(order: typeof verify.message) {
   const client = await pool.connect();
-  client.on('error', () => undefined);
   try {
     await client.query('BEGIN');
     const mark = await client.query('INSERT INTO processed (id) VALUES ($1) ON CONFLICT DO NOTHING', [order.id]);
     if (mark.rowCount === 1) {
-      // biome-ignore lint/suspicious/useIterableCallbackReturn: this is the mistake
       order.items.forEach(async ({ sku, count }) => {
         const { rows } = await client.query('SELECT count FROM stock WHERE sku = $1 FOR UPDATE', [sku]);
         if (rows[0].count < count) throw new Error(`not enough of ${sku}`);

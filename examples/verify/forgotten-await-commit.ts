@@ -4,7 +4,7 @@ import { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 
-export const verify = { ...fixture, expect: 'lost', cost: 2 };
+export const verify = { ...fixture, expect: 'lost', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   const client = await pool.connect();
@@ -13,7 +13,6 @@ export default async function onPayment(message: typeof fixture.message) {
     const mark = await client.query('INSERT INTO processed (id) VALUES ($1) ON CONFLICT DO NOTHING', [message.id]);
     if (mark.rowCount === 1)
       await client.query('UPDATE wallet SET balance = balance + $1 WHERE id = $2', [message.amount, message.account]);
-    // biome-ignore lint/nursery/noFloatingPromises: this is the mistake
     client.query('COMMIT');
   } catch (error) {
     await client.query('ROLLBACK');

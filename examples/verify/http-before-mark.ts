@@ -4,7 +4,7 @@ import { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 
-export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', BANK_URL: 'http' }, expect: 'double' };
+export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', BANK_URL: 'http' }, expect: 'double', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   const seen = await pool.query('SELECT 1 FROM processed WHERE id = $1', [message.id]);

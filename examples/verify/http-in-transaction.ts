@@ -6,7 +6,7 @@ const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 // A client that nobody listens to ends the process when it loses its connection.
 pool.on('connect', client => void client.on('error', () => undefined));
 
-export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', BANK_URL: 'http' }, expect: 'double' };
+export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', BANK_URL: 'http' }, expect: 'double', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   const client = await pool.connect();

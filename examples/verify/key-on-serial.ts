@@ -1,12 +1,8 @@
 // The table has a primary key, but it is a number of its own: ON CONFLICT never meets one.
-import { sql } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/node-postgres';
-import { integer, pgTable, serial, text } from 'drizzle-orm/pg-core';
+import postgres from 'postgres';
 import { fixture } from './fixture.ts';
 
-const db = drizzle(process.env.DATABASE_URL!);
-const processed = pgTable('processed', { id: serial().primaryKey(), message: text().notNull() });
-const wallet = pgTable('wallet', { id: text().primaryKey(), balance: integer().notNull() });
+const sql = postgres(process.env.DATABASE_URL!);
 
 export const verify = {
   ...fixture,
@@ -17,11 +13,10 @@ export const verify = {
   cost: 1,
 };
 
-export default async function onPayment(message: typeof fixture.message) {
-  await db.transaction(async tx => {
-    const mark = await tx.insert(processed).values({ message: message.id }).onConflictDoNothing().returning();
-    if (mark.length === 0) return;
-    const balance = sql`${wallet.balance} + ${message.amount}`;
-    await tx.update(wallet).set({ balance }).where(sql`${wallet.id} = ${message.account}`);
+export default async function onPayment({ id, account, amount }: typeof fixture.message) {
+  await sql.begin(async tx => {
+    const mark = await tx`INSERT INTO processed (message) VALUES (${id}) ON CONFLICT DO NOTHING`;
+    if (mark.count === 0) return;
+    await tx`UPDATE wallet SET balance = balance + ${amount} WHERE id = ${account}`;
   });
 }

@@ -4,7 +4,7 @@ import { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 
-export const verify = { ...fixture, expect: 'lost' };
+export const verify = { ...fixture, expect: 'lost', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   const mark = await pool.query('INSERT INTO processed (id) VALUES ($1) ON CONFLICT DO NOTHING', [message.id]);

@@ -6,7 +6,7 @@ import { fixture } from './fixture.ts';
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 const redis = new Redis(process.env.REDIS_URL!);
 
-export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', REDIS_URL: 'redis' }, expect: 'double' };
+export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', REDIS_URL: 'redis' }, expect: 'double', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   if ((await redis.get(`done:${message.id}`)) !== null) return;

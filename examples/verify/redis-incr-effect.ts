@@ -10,6 +10,7 @@ export const verify = {
   env: { REDIS_URL: 'redis' },
   compareRedis: true,
   expect: 'double',
+  cost: 1,
 };
 
 export default async function onView(message: typeof verify.message) {

@@ -12,6 +12,7 @@ export const verify = {
   env: { DATABASE_URL: 'postgres', REDIS_URL: 'redis' },
   leases: ['lock:*'],
   expect: 'double',
+  cost: 1,
 };
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;

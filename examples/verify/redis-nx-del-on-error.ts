@@ -14,6 +14,7 @@ export const verify = {
   // With crashes it loses messages as well, as redis-set-nx-first.ts does.
   bounds: { crashes: 0 },
   expect: 'double',
+  cost: 1,
 };
 
 export default async function onPayment(message: typeof fixture.message) {

@@ -6,7 +6,7 @@ import { fixture } from './fixture.ts';
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 const redis = new Redis(process.env.REDIS_URL!);
 
-export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', REDIS_URL: 'redis' }, expect: 'lost' };
+export const verify = { ...fixture, env: { DATABASE_URL: 'postgres', REDIS_URL: 'redis' }, expect: 'lost', cost: 1 };
 
 export default async function onPayment(message: typeof fixture.message) {
   const first = await redis.set(`done:${message.id}`, '1', 'EX', 86_400, 'NX');

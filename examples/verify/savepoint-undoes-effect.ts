@@ -13,7 +13,6 @@ export const verify = {
 
 export default async function onPayment(message: typeof fixture.message) {
   const client = await pool.connect();
-  client.once('error', () => undefined);
   try {
     await client.query('BEGIN');
     const mark = await client.query('INSERT INTO processed (id) VALUES ($1) ON CONFLICT DO NOTHING', [message.id]);

@@ -1,6 +1,6 @@
 // Takes every unique violation for a duplicate, also that of the receipt number, which two payments at once both count up to.
 import { Pool } from 'pg';
-import { fixture } from './fixture.ts';
+import type { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 
@@ -18,7 +18,6 @@ export const verify = {
 
 export default async function onPayment(message: typeof fixture.message) {
   const client = await pool.connect();
-  client.once('error', () => undefined);
   try {
     await client.query('BEGIN');
     await client.query('INSERT INTO processed (id) VALUES ($1)', [message.id]);

@@ -19,7 +19,7 @@ export const verify = {
 export default async function onPayment(message: typeof fixture.message) {
   await db.transaction(
     async tx => {
-      const mark = await tx.insert(processed).values(message).onConflictDoNothing();
+      const mark = await tx.insert(processed).values({ id: message.id }).onConflictDoNothing();
       if (mark.rowCount === 0) return;
       try {
         const balance = sql`${wallet.balance} + ${message.amount}`;

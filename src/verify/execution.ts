@@ -249,7 +249,7 @@ class Play {
     const current = this.#current;
     const runnable = (slot: Slot) => (slot.host?.held.length ?? 0) > 0;
     // Who asks for the same over and over waits for somebody: the others go first, and it costs them nothing.
-    const loops = (slot: Slot) => (slot.asked.get(slot.host?.held[0]?.text ?? '') ?? 0) >= LOOPS;
+    const loops = (slot: Slot) => (slot.asked.get(nameless(slot.host?.held[0]?.text ?? '')) ?? 0) >= LOOPS;
     const others = this.#slots.filter(slot => slot !== current);
     const yields = loops(current) && others.some(slot => runnable(slot) && !loops(slot));
     const order = yields ? [...others, current] : [current, ...others];
@@ -264,7 +264,9 @@ class Play {
     for (const slot of order) {
       for (const [i, held] of (slot.host?.held ?? []).entries()) {
         const cost = i === 0 ? preempting(slot) : { preemptions: 1 };
-        add(`${slot.who} ${held.place}${i === 0 ? '' : ` ${i}`}: ${held.text}`, cost, () => this.#step(slot, held));
+        add(`${slot.who} ${held.place}${i === 0 ? '' : ` ${i}`}: ${nameless(held.text)}`, cost, () =>
+          this.#step(slot, held),
+        );
       }
     }
     for (const copy of this.#mailbox.ready) {
@@ -276,7 +278,8 @@ class Play {
       );
     }
     for (const flying of this.#flying) {
-      if (flying.waiting === undefined) add(`land ${flying.who}: ${flying.held.text}`, {}, () => this.#land(flying));
+      if (flying.waiting === undefined)
+        add(`land ${flying.who}: ${nameless(flying.held.text)}`, {}, () => this.#land(flying));
     }
     const waiting = this.#flying.length > 0 || this.#slots.some(slot => slot.waiting.length > 0);
     if (actions.length === 0 && this.#mailbox.allAcked && !waiting) {
@@ -291,14 +294,16 @@ class Play {
   #faults(slot: Slot, also: Cost, add: (label: string, cost: Cost, perform: () => Promise<void>) => void): void {
     const host = slot.host!;
     const held = host.held[0]!;
-    const at = `${slot.who}: ${held.text}`;
+    const at = `${slot.who}: ${nameless(held.text)}`;
     add(`crash ${at}`, { ...also, crashes: 1 }, () => this.#crash(slot, 'crash'));
-    if (held.place === 'broker') {
+    const published = held.place === 'broker' && held.text.startsWith('publish');
+    if (held.place === 'broker' && !published) {
       if (slot.copy !== undefined) add(`ack lost ${at}`, { ...also, faults: 1 }, () => this.#ackLost(slot, held));
       return;
     }
     add(`reset ${at}`, { ...also, faults: 1 }, () => this.#reset(slot, held));
     add(`reply lost ${at}`, { ...also, faults: 1 }, () => this.#replyLost(slot, held));
+    if (published) return;
     add(`in flight ${at}`, { ...also, crashes: 1, inFlight: 1 }, () => this.#crash(slot, 'in-flight'));
   }
 
@@ -358,7 +363,8 @@ class Play {
   async #step(slot: Slot, held: Held): Promise<void> {
     this.#current = slot;
     slot.host!.take(held);
-    slot.asked.set(held.text, (slot.asked.get(held.text) ?? 0) + 1);
+    const asked = nameless(held.text);
+    slot.asked.set(asked, (slot.asked.get(asked) ?? 0) + 1);
     const reply = held.send();
     const done = await this.#orBlocked(held, reply);
     this.#sayStep(slot, held, { reply: done, fault: undefined });
@@ -508,8 +514,11 @@ class Play {
     const end = () => {
       if (slot.copy === copy) slot.copy = undefined;
       // Neither acked nor refused: the broker notices, some time.
-      if (manualAck && asked.by === 'end' && this.#mailbox.isOut(copy))
+      if (manualAck && asked.by === 'end' && this.#mailbox.isOut(copy)) {
+        // Whatever had failed before it: this one did not.
+        this.#failures = 0;
         this.#mailbox.requeue(copy, 'it was never acked', { to: slot.who });
+      }
     };
     const text = asked.by === 'hand' && request === 'publish' ? `publish ${JSON.stringify(asked.what.value)}` : request;
     return {
@@ -578,6 +587,18 @@ class Play {
     this.#events.push(event);
     this.#decisionOf.push(this.#player.decisions.length - 1);
   }
+}
+
+/**
+ * What is asked for, without what is another in each execution: random ids and times. Two executions have come to the same
+ * place when they ask for the same otherwise.
+ */
+function nameless(text: string): string {
+  return text
+    .replace(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi, '<uuid>')
+    .replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.:+Z-]*/g, '<time>')
+    .replace(/\b\d{12,}\b/g, '<number>')
+    .replace(/\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}\b/g, '<id>');
 }
 
 function pause(ms: number): Promise<void> {

@@ -141,6 +141,8 @@ class Verification {
     await this.#theatre.reset();
     const warm = await execute(this.#stage(false), new Player([], NOTHING));
     await this.#theatre.giveBack(warm.left);
+    // A handler that remembers has seen the message now.
+    await this.#theatre.fresh();
     await postgres?.learnTables();
     await this.#theatre.reset();
     const seed = await this.#theatre.state([]);

@@ -494,6 +494,163 @@ test('a duplicate key is passed to the broker', () => {
   );
 });
 
+test('the ledger is its own mark', () => {
+  const look = `SELECT 1 FROM ledger WHERE message = 'm1'`;
+  const add = `INSERT INTO ledger (message, amount) VALUES ('m1', 5)`;
+  const found = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, look, 'SELECT 0'),
+      deliver(2, 2, 'AckWait ran out'),
+      step(2, look, 'SELECT 0'),
+      step(2, add, 'INSERT 0 1'),
+      ack(2),
+      step(1, add, 'INSERT 0 1'),
+      ack(1),
+    ],
+    [{ table: 'ledger', kind: 'double', text: 'ledger' }],
+  );
+  expect(found.anchor).toBe('#check-then-act');
+  expect(found.fix).toBe('put a unique key on ledger(message) and insert first, in the transaction of the effect');
+});
+
+test('a handler that tries again within one delivery', () => {
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, CLAIM, 'INSERT 0 1'),
+      step(1, UPDATE, 'UPDATE 1'),
+      step(1, 'COMMIT', 'COMMIT', { fault: 'reply-lost' }),
+      step(1, CLAIM, 'INSERT 0 0', { connection: 2 }),
+      step(1, UPDATE, 'UPDATE 1', { connection: 2 }),
+      step(1, 'COMMIT', 'COMMIT', { connection: 2 }),
+      ack(1),
+    ],
+    [wallet('double')],
+  );
+  expect(anchor).toBe('#retried-transaction');
+});
+
+test('the effect comes after the commit of the mark', () => {
+  const { anchor } = explained(
+    'partial',
+    [
+      deliver(1),
+      step(1, CLAIM, 'INSERT 0 1'),
+      step(1, `INSERT INTO payment (amount) VALUES (5)`, 'INSERT 0 1'),
+      step(1, 'COMMIT', 'COMMIT', { fault: 'reply-lost' }),
+      { event: 'exited', who: 1 },
+      deliver(2, 2, 'its consumer ended'),
+      step(2, CLAIM, 'INSERT 0 0'),
+      step(2, 'COMMIT', 'COMMIT'),
+      ack(2),
+    ],
+    [wallet('lost')],
+  );
+  expect(anchor).toBe('#mark-first');
+});
+
+test('a row with a status that nobody finishes', () => {
+  const claim = `INSERT INTO job (id, status) VALUES ('m1', 'processing') ON CONFLICT DO NOTHING`;
+  const { anchor } = explained(
+    'lost',
+    [
+      deliver(1),
+      step(1, claim, 'INSERT 0 1', { fault: 'reply-lost' }),
+      nack(1, CUT),
+      deliver(1, 2, 'the handler failed'),
+      step(1, claim, 'INSERT 0 0'),
+      ack(1),
+    ],
+    [wallet('lost'), { table: 'job', kind: 'wrong', text: 'job' }],
+  );
+  expect(anchor).toBe('#mark-first');
+});
+
+test('who takes over an unfinished row does not stop the other', () => {
+  const claim = `INSERT INTO job (id) VALUES ('m1') ON CONFLICT (id) DO UPDATE SET tries = job.tries + 1`;
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      step(1, claim, 'INSERT 0 1'),
+      deliver(2, 2, 'AckWait ran out'),
+      step(2, claim, 'INSERT 0 1'),
+      step(2, UPDATE, 'UPDATE 1'),
+      ack(2),
+      step(1, UPDATE, 'UPDATE 1'),
+      ack(1),
+    ],
+    [wallet('double')],
+  );
+  expect(anchor).toBe('#lease-without-fence');
+});
+
+test('what is locked is skipped, and acked', () => {
+  const { anchor } = explained(
+    'lost',
+    [
+      deliver(1),
+      step(1, `SELECT * FROM wallet WHERE id = 'alice' FOR UPDATE SKIP LOCKED`, 'SELECT 0'),
+      step(1, 'COMMIT', 'COMMIT'),
+      ack(1),
+    ],
+    [wallet('lost')],
+  );
+  expect(anchor).toBe('#skipped-lock');
+});
+
+test('an error of a read is swallowed, or that of another key', () => {
+  const read = step(1, `SELECT 1 FROM wallet FOR UPDATE NOWAIT`, '55P03: could not obtain lock');
+  const other = step(1, `INSERT INTO wallet (no) VALUES (1)`, '23505: duplicate key');
+  for (const failed of [read, other]) {
+    expect(explained('lost', [deliver(1), failed, ack(1)], [wallet('lost')]).anchor).toBe('#swallowed-error');
+  }
+});
+
+test('a copy of what was done is refused for ever', () => {
+  const again = [2, 3, 4].flatMap(n => [
+    deliver(1, n, 'the handler failed'),
+    step(1, CLAIM, 'INSERT 0 0'),
+    nack(1, 'nack'),
+  ]);
+  const { because: text } = explained(
+    'poisoned',
+    [
+      deliver(1),
+      step(1, CLAIM, 'INSERT 0 1'),
+      step(1, UPDATE, 'UPDATE 1', { fault: 'reply-lost' }),
+      nack(1, CUT),
+      ...again,
+    ],
+    [{ table: 'broker', kind: 'wrong', text: 'nack' }],
+  );
+  expect(text).toBe(
+    "the message had been done by consumer 1's INSERT INTO processed, and each copy of it is refused instead of acked",
+  );
+});
+
+test('a mark without a value is no mark', () => {
+  const mark = 'INSERT INTO processed (id) VALUES (NULL) ON CONFLICT DO NOTHING';
+  const { anchor } = explained(
+    'double',
+    [
+      deliver(1),
+      deliver(2, 2, 'AckWait ran out'),
+      step(2, mark, 'INSERT 0 1'),
+      step(2, UPDATE, 'UPDATE 1'),
+      ack(2),
+      step(1, mark, 'INSERT 0 1'),
+      step(1, UPDATE, 'UPDATE 1'),
+      ack(1),
+    ],
+    [wallet('double'), { table: 'processed', kind: 'double', text: 'processed' }],
+  );
+  expect(anchor).toBe('#no-unique-key');
+});
+
 test('a key that changes from delivery to delivery', () => {
   const mark = (n: number) => `INSERT INTO processed (id, attempt) VALUES ('m1', ${n}) ON CONFLICT DO NOTHING`;
   const { anchor } = explained(

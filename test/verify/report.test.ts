@@ -57,8 +57,8 @@ test('two consumers: a column each', () => {
     'alice' … waits for a lock                               │
  6                                                           │ INSERT INTO processed (id) VALUES ('m1') → INSERT 0 1
  7                                                           │ COMMIT
- 8  UPDATE wallet SET balance = balance + 5 WHERE id =       │
-    'alice' got its lock → UPDATE 1                          │
+ 8  gets its lock: UPDATE wallet SET balance = balance + 5   │
+    WHERE id = 'alice' → UPDATE 1                            │
  9                                                           │ ack
 10  INSERT INTO processed (id) VALUES ('m1') → INSERT 0 1    │
 11  COMMIT                                                   │

@@ -141,8 +141,9 @@ function errorOf(body: Buffer): string {
   return `${fields.get('C') ?? 'error'}: ${fields.get('M') ?? ''}`;
 }
 
+// The first is what postgres.js asks once on each connection: a process that is used again does not ask.
 const QUIET =
-  /^(?:BEGIN|START TRANSACTION|SET|SHOW|RESET|SAVEPOINT|RELEASE|DISCARD|DEALLOCATE|LISTEN|UNLISTEN|SELECT 1$|SELECT (?:pg_catalog\.)?(?:version|set_config)\()(?![^;]*;)/i;
+  /^(?:select b\.oid, b\.typarray|BEGIN|START TRANSACTION|SET|SHOW|RESET|SAVEPOINT|RELEASE|DISCARD|DEALLOCATE|LISTEN|UNLISTEN|SELECT 1$|SELECT (?:pg_catalog\.)?(?:version|set_config)\()(?![^;]*;)/i;
 
 /** What shows nothing to anybody else and takes nothing from them: no other consumer can tell when it ran. */
 export function isQuiet(text: string): boolean {

@@ -17,7 +17,8 @@ const inGeneral: Rule = {
   anchor: '#in-general',
   explain(found) {
     const { verdict, deviation } = found.conviction;
-    const where = listed([...new Set(deviation.differences.map(({ table }) => table))]);
+    const tables = [...new Set(deviation.differences.map(({ table }) => table))];
+    const where = listed(tables);
     const faults = found.deeds.filter(deed => deed.fault !== undefined);
     const evidence = [...faults.map(deed => deed.at), ...found.deeds.filter(found.isEffect).map(deed => deed.at)];
     if (verdict === 'double') {
@@ -28,7 +29,7 @@ const inGeneral: Rule = {
       };
     }
     return {
-      because: `the message is done for the broker, and ${where} is not as one delivery leaves it`,
+      because: `the message is done for the broker, and ${where} ${tables.length === 1 ? 'is' : 'are'} not as one delivery leaves it`,
       fix: 'do all of it in one transaction, together with a record of the message id, and ack after its commit',
       evidence,
     };

@@ -103,7 +103,7 @@ function lineOf(event: TraceEvent, plan: Plan, connections: ReadonlyMap<TraceEve
         failed: isError(event.result),
       });
     case 'unblocked':
-      return line(event.who, `${event.text} got its lock`, {
+      return line(event.who, `gets its lock: ${event.text}`, {
         result: resultOf(event.text, event.result),
         failed: isError(event.result),
       });
@@ -117,10 +117,14 @@ function stepLine(
   line: (who: number, text: string, more: Partial<Line>) => Line,
   connection: number | undefined,
 ): Line {
-  const text = placed(step.place, step.text) + (step.waited ? ' … waits for a lock' : '');
+  const text = placed(step.place, step.text);
   const { label } = statementOf(step.place, step.text);
   return line(step.who, connection === undefined ? text : `[connection ${connection}] ${text}`, {
-    result: step.result === undefined || step.place === 'broker' ? '' : resultOf(step.text, step.result),
+    result: step.waited
+      ? '… waits for a lock'
+      : step.result === undefined || step.place === 'broker'
+        ? ''
+        : resultOf(step.text, step.result),
     failed: step.failed,
     marks:
       step.fault === undefined

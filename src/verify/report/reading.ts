@@ -53,6 +53,8 @@ export interface Case {
   isMark(deed: Deed): boolean;
   /** It is what went wrong: done twice, or not at all. */
   isEffect(deed: Deed): boolean;
+  /** It writes where something is wrong. */
+  touches(deed: Deed): boolean;
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}: /;
@@ -89,13 +91,14 @@ export function readingOf(conviction: Conviction, plan: Plan): Case {
   const deeds = runs.flatMap(run => run.deeds).sort((a, b) => a.at - b.at);
   settle(runs);
   const differing = new Set(conviction.deviation.differences.map(({ table }) => differingPlace(table)));
-  const marks = marksOf(deeds, differing, plan);
+  const { marks, dual } = marksOf(deeds, differing, plan);
   const isMark = (deed: Deed) =>
     keysOf(deed).some(key => marks.has(key)) && !/^(?:DELETE|DEL|UNLINK)$/.test(deed.statement.verb);
-  const others = (deed: Deed) => keysOf(deed).filter(key => !marks.has(key));
-  const direct = deeds.some(deed => others(deed).some(key => differs(key, differing)));
-  const isEffect = (deed: Deed) => others(deed).some(key => !direct || differs(key, differing));
-  return { conviction, plan, events, runs, deeds, differing, isMark, isEffect };
+  const effects = (deed: Deed) => keysOf(deed).filter(key => !marks.has(key) || dual.has(key));
+  const direct = deeds.some(deed => effects(deed).some(key => differs(key, differing)));
+  const isEffect = (deed: Deed) => effects(deed).some(key => !direct || differs(key, differing));
+  const touches = (deed: Deed) => effects(deed).some(key => differs(key, differing));
+  return { conviction, plan, events, runs, deeds, differing, isMark, isEffect, touches };
 }
 
 /** `http /metrics` and `redis database 1` are of one place. */
@@ -212,10 +215,17 @@ function keysOf(deed: Deed): readonly string[] {
   return isWrite(deed) ? deed.statement.targets.map(target => `${deed.step.place} ${target}`) : [];
 }
 
-/** Where the handler records what it has seen: tables that are right, or that it looks into before it inserts. */
-function marksOf(deeds: readonly Deed[], differing: ReadonlySet<string>, plan: Plan): ReadonlySet<string> {
+/**
+ * Where the handler records what it has seen: tables that are right, or that it looks into before it inserts. Those in `dual`
+ * are all that it writes, and hold the effect as well.
+ */
+function marksOf(
+  deeds: readonly Deed[],
+  differing: ReadonlySet<string>,
+  plan: Plan,
+): { readonly marks: ReadonlySet<string>; readonly dual: ReadonlySet<string> } {
   const marks = new Set<string>();
-  const written = new Set(deeds.flatMap(keysOf));
+  const dual = new Set<string>();
   const ids = plan.messages.flatMap(message => (message.id === undefined ? [] : [String(message.id)]));
   for (const deed of deeds) {
     const { statement, step } = deed;
@@ -230,14 +240,19 @@ function marksOf(deeds: readonly Deed[], differing: ReadonlySet<string>, plan: P
         continue;
       }
       if (statement.kind !== 'write' || target === 'http' || plan.ignore.includes(target)) continue;
-      const alone = written.size === 1 || (differing.size === 1 && !isRight);
+      const alone = differing.size === 1 && !isRight;
       const looked = deeds.some(other => other.statement.kind === 'read' && other.statement.target === target);
-      if (verb === 'INSERT' && target === statement.target && !alone && (looked || statement.tolerant)) marks.add(key);
-      else if (verb === 'INSERT' && target === statement.target && isRight && named) marks.add(key);
-      else if (verb === 'UPDATE' && isRight && (looked || named)) marks.add(key);
+      if (
+        verb === 'INSERT' &&
+        target === statement.target &&
+        (looked || (statement.tolerant && !alone) || (isRight && named))
+      ) {
+        marks.add(key);
+        if (alone) dual.add(key);
+      } else if (verb === 'UPDATE' && isRight && (looked || named)) marks.add(key);
     }
   }
-  return marks;
+  return { marks, dual };
 }
 
 /** As people write them. */

@@ -1,5 +1,5 @@
 import { nameOf } from '../reading.ts';
-import { events, OWN_MARK, type Rule, recognised, whose } from './rule.ts';
+import { counts, events, OWN_MARK, type Rule, recognised, whose } from './rule.ts';
 
 /** The copy is refused, and refused for ever. */
 const duplicateKey: Rule = {
@@ -80,6 +80,21 @@ const staleClaim: Rule = {
         deed.statement.target === taken.statement.target,
     );
     if (claim === undefined) return undefined;
+    if (
+      found.runs.some(
+        run =>
+          run !== last &&
+          run.deeds.some(deed => found.isEffect(deed) && counts(deed)) &&
+          found.differing.has('broker') &&
+          found.differing.size === 1,
+      )
+    ) {
+      return {
+        because: `the message had been done by ${whose(claim.run, claim)}, and each copy of it is refused instead of acked`,
+        fix: 'a copy of what has been done is done: ack it',
+        evidence: events(claim, taken),
+      };
+    }
     return {
       because: `what ${whose(claim.run, claim)} had claimed nobody gave back when it failed: every further delivery finds it taken, and fails`,
       fix: 'let a claim run out or go with its connection (a lease with a time limit, a lock of the transaction), and tell a message that is done from one that somebody else is at work on',

@@ -116,7 +116,7 @@ const outerClient: Rule = {
   },
 };
 
-const LEASE = /\b\w*(?:lease|lock(?:ed)?_|claim|expire|owner|until)\w*\b|\b(?:PX|EX)\s+\d/i;
+const LEASE = /\b\w*(?:lease|lock(?:ed)?_|claim|expire|owner|until|status)\w*\b|\bDO\s+UPDATE\b|\b(?:PX|EX)\s+\d/i;
 
 /** Both held the claim, one after the other, and the first one did not notice that it had lost it. */
 const lease: Rule = {
@@ -206,7 +206,8 @@ const markAfter: Rule = {
     if (looks[0]?.doneAt === undefined || looks.some(foundMark)) return undefined;
     const [look] = looks as [Deed];
     const marks = first.deeds.filter(found.isMark);
-    if (marks.some(deed => deed.durableAt !== undefined && deed.durableAt < look.doneAt!)) return undefined;
+    if (marks.some(deed => deed.durableAt !== undefined && (!deed.landed || deed.durableAt < look.doneAt!)))
+      return undefined;
     const isElsewhere = look.step.place !== both.once.step.place;
     const apart = both.once.inTransaction || isElsewhere ? '' : '; each statement committed by itself';
     const where = isElsewhere ? placeName(look) : look.statement.target;
@@ -253,6 +254,25 @@ const insertIfAbsent: Rule = {
       fix: `put a unique key on ${target}, and use ON CONFLICT DO NOTHING in place of WHERE NOT EXISTS`,
       evidence: events(both.once, both.again),
     };
+  },
+};
+
+/** Done again within one delivery, after an answer that had only been lost. */
+const retriedInside: Rule = {
+  anchor: '#retried-transaction',
+  explain(found) {
+    for (const run of found.runs) {
+      const done = run.deeds.filter(deed => found.isEffect(deed) && took(deed) && deed.durableAt !== undefined);
+      const again = done.find((deed, i) => done.slice(0, i).some(other => other.step.text === deed.step.text));
+      const lost = run.deeds.find(deed => deed.fault === 'reply-lost' && deed.at < (again?.at ?? -1));
+      if (again === undefined || lost === undefined) continue;
+      return {
+        because: `the server had executed ${lost.statement.label} although the client saw an error, and the handler did ${again.statement.label} again in the same delivery`,
+        fix: 'let the mark decide in every try: INSERT it first, in the same transaction, and stop when no row was inserted',
+        evidence: events(...done.filter(deed => deed.step.text === again.step.text), lost),
+      };
+    }
+    return undefined;
   },
 };
 
@@ -325,6 +345,7 @@ export const DOUBLE_RULES: readonly Rule[] = [
   http,
   publish,
   markTakenBack,
+  retriedInside,
   outerClient,
   lease,
   insertIfAbsent,

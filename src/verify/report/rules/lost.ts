@@ -32,8 +32,8 @@ const swallowed: Rule = {
       const failed = run.deeds.find(
         deed =>
           deed.at < (ack?.at ?? -1) &&
-          (isWrite(deed) || deed.statement.kind === 'commit') &&
-          (deed.fault === 'reset' || (deed.failed && !deed.result!.startsWith('23505'))) &&
+          (deed.fault === 'reset' || (deed.failed && !(deed.result!.startsWith('23505') && found.isMark(deed)))) &&
+          deed.statement.kind !== 'ack' &&
           !run.deeds.some(other => other.at > deed.at && other.step.text === deed.step.text && took(other)),
       );
       if (ack === undefined || failed === undefined) continue;
@@ -96,9 +96,9 @@ function markedFirst(
   for (const { first, second } of pairsOf(found)) {
     const mark = first.deeds.find(deed => found.isMark(deed) && deed.durableAt !== undefined);
     const look = recognised(found, second);
-    if (mark === undefined || look === undefined || first.deeds.some(deed => found.isEffect(deed) && counts(deed)))
+    if (mark === undefined || look === undefined || first.deeds.some(deed => found.touches(deed) && counts(deed)))
       continue;
-    return { first, second, mark, look, missing: found.deeds.find(found.isEffect) };
+    return { first, second, mark, look, missing: found.deeds.find(found.touches) };
   }
   return undefined;
 }
@@ -129,6 +129,30 @@ const markFirst: Rule = {
       fix: ONE_TRANSACTION,
       evidence: events(mark, look, missing),
     };
+  },
+};
+
+/** Who cannot have the lock goes on without it. */
+const skippedLock: Rule = {
+  anchor: '#skipped-lock',
+  explain(found) {
+    for (const run of found.runs) {
+      const skipped = run.deeds.find(
+        deed => /\bSKIP\s+LOCKED\b|\bpg_try_advisory/i.test(deed.step.text) && deed.doneAt !== undefined,
+      );
+      const ack = ackOf(run);
+      if (skipped === undefined || ack === undefined || run.deeds.some(deed => found.touches(deed) && counts(deed)))
+        continue;
+      const what = /\bSKIP\s+LOCKED\b/i.test(skipped.step.text)
+        ? 'SKIP LOCKED left out what another transaction held'
+        : 'the lock was held by another transaction';
+      return {
+        because: `${what}, and ${nameOf(run)} acked its message without having done its work`,
+        fix: 'wait for the lock (FOR UPDATE), or fail, so that the broker delivers the message again',
+        evidence: events(skipped, ack),
+      };
+    }
+    return undefined;
   },
 };
 
@@ -188,6 +212,7 @@ export const LOST_RULES: readonly Rule[] = [
   failedTransaction,
   OWN_MARK,
   swallowed,
+  skippedLock,
   ackFirst,
   forgottenAwait,
   markElsewhere,
