@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { kafkaMissing } from '../../scripts/kafka/programs.ts';
-import { startKafka } from './kafka-server.ts';
 import { postgresPrograms, startPostgres } from '../../src/verify/servers/postgres-server.ts';
 import { redisMissing, startRedis } from '../../src/verify/servers/redis-server.ts';
+import { startKafka } from './kafka-server.ts';
 
 /** A server that some suites need and that one run of the tests shares. */
 export interface Service {

@@ -8,12 +8,42 @@ import { freshDatabase } from '../support/postgres.ts';
 
 const LONG = process.env.NEVERTWICE_KILLS !== undefined;
 const folder = new URL('../../examples/verify/', import.meta.url);
-const files = readdirSync(folder).filter(file => /\.ts$/.test(file) && file !== 'fixture.ts');
+const files = readdirSync(folder).filter(file => /\.ts$/.test(file) && !/fixture\.ts$/.test(file));
 // The verifier starts a Redis for those that need one.
 const noRedis = (await redisMissing()) !== undefined;
 const left = (file: string) => noRedis && file.includes('redis');
 const right = files.filter(file => file.startsWith('ok-'));
 const wrong = files.filter(file => !file.startsWith('ok-'));
+
+/** All of them start some fifteen hundred processes. What people write most is played every time, the rest in the long run. */
+const EVERY_TIME = [
+  'naive',
+  'check-then-act',
+  'mark-first',
+  'mark-after',
+  'no-unique-key',
+  'on-conflict-ignored',
+  'swallowed-error',
+  'forgotten-await',
+  'effect-outside-transaction',
+  'lease-no-fence',
+  'ack-first',
+  'kafka-offset-past-failure',
+  'throws-on-duplicate',
+  'memory-set',
+  'insert-if-absent',
+  'http-in-transaction',
+  'redis-check-postgres-write',
+  'redis-set-nx-first',
+  'redis-lease-no-fence',
+  'ok-inbox-tx',
+  'ok-inbox-one-statement',
+  'ok-postgres-js-begin',
+  'ok-http-idempotency-key',
+  'ok-redis-lua-mark-and-effect',
+  'ok-nevertwice-inbox',
+];
+const now = (file: string) => LONG || EVERY_TIME.includes(file.replace(/\.ts$/, ''));
 
 interface Expected {
   readonly expect: string;
@@ -40,6 +70,7 @@ test('there are enough of them, each with a comment that says why, in the README
   expect(wrong.length).toBeGreaterThanOrEqual(40);
   expect(right.length).toBeGreaterThanOrEqual(15);
   const readme = readFileSync(new URL('README.md', folder), 'utf8');
+  expect(EVERY_TIME.filter(name => !files.includes(`${name}.ts`))).toEqual([]);
   for (const file of files) {
     expect(readFileSync(new URL(file, folder), 'utf8'), file).toMatch(/^\/\/ [A-Z]/);
     expect(readme, file).toContain(`[${file}](${file})`);
@@ -49,7 +80,7 @@ test('there are enough of them, each with a comment that says why, in the README
 });
 
 describe('wrong handlers are convicted, by the shortest story', () => {
-  test.for(wrong)('%s', { timeout: 60_000 }, async (file, { skip }) => {
+  test.for(wrong.filter(now))('%s', { timeout: 60_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
     const { expect: verdict, cost, missed } = await expected(file);
     // One that is missed is played with a small bound: it must not be found by accident and nobody notices.
@@ -65,7 +96,7 @@ describe('wrong handlers are convicted, by the shortest story', () => {
 });
 
 describe('right handlers are acquitted', () => {
-  test.for(right)('%s', { timeout: LONG ? 900_000 : 60_000 }, async (file, { skip }) => {
+  test.for(right.filter(now))('%s', { timeout: LONG ? 900_000 : 60_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
     const { bounds } = await expected(file);
     const report = await verify({

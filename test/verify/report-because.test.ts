@@ -616,7 +616,7 @@ test('a copy of what was done is refused for ever', () => {
     step(1, CLAIM, 'INSERT 0 0'),
     nack(1, 'nack'),
   ]);
-  const { because: text } = explained(
+  const { anchor, because: text } = explained(
     'poisoned',
     [
       deliver(1),
@@ -627,6 +627,7 @@ test('a copy of what was done is refused for ever', () => {
     ],
     [{ table: 'broker', kind: 'wrong', text: 'nack' }],
   );
+  expect(anchor).toBe('#duplicate-refused');
   expect(text).toBe(
     "the message had been done by consumer 1's INSERT INTO processed, and each copy of it is refused instead of acked",
   );

@@ -1,4 +1,4 @@
-import { nameOf } from '../reading.ts';
+import { type Case, type Deed, nameOf } from '../reading.ts';
 import { counts, events, OWN_MARK, type Rule, recognised, whose } from './rule.ts';
 
 /** The copy is refused, and refused for ever. */
@@ -64,37 +64,41 @@ const deadConnection: Rule = {
   },
 };
 
+/** The mark that the last delivery found, and the earlier delivery that had written it. */
+function refusal(found: Case): { claim: Deed; taken: Deed; isDone: boolean } | undefined {
+  const last = found.runs.at(-1);
+  const taken = last === undefined ? undefined : recognised(found, last);
+  if (found.conviction.verdict !== 'poisoned' || taken === undefined || taken.failed) return undefined;
+  const earlier = found.deeds.filter(deed => deed.run !== last);
+  const claim = earlier.find(
+    deed => found.isMark(deed) && deed.durableAt !== undefined && deed.statement.target === taken.statement.target,
+  );
+  // Nothing but the broker is unhappy: the work was done.
+  const isDone = found.differing.size === 1 && earlier.some(deed => found.isEffect(deed) && counts(deed));
+  return claim === undefined ? undefined : { claim, taken, isDone };
+}
+
+const duplicateRefused: Rule = {
+  anchor: '#duplicate-refused',
+  explain(found) {
+    const refused = refusal(found);
+    if (refused === undefined || !refused.isDone) return undefined;
+    const { claim, taken } = refused;
+    return {
+      because: `the message had been done by ${whose(claim.run, claim)}, and each copy of it is refused instead of acked`,
+      fix: 'a copy of what has been done is done: ack it',
+      evidence: events(claim, taken),
+    };
+  },
+};
+
 /** Who claimed it is dead or has failed, and nobody else may. */
 const staleClaim: Rule = {
   anchor: '#stale-claim',
   explain(found) {
-    const last = found.runs.at(-1);
-    const taken = last === undefined ? undefined : recognised(found, last);
-    const { verdict } = found.conviction;
-    if (verdict !== 'poisoned' || last === undefined || taken === undefined || taken.failed) return undefined;
-    const claim = found.deeds.find(
-      deed =>
-        found.isMark(deed) &&
-        deed.run !== last &&
-        deed.durableAt !== undefined &&
-        deed.statement.target === taken.statement.target,
-    );
-    if (claim === undefined) return undefined;
-    if (
-      found.runs.some(
-        run =>
-          run !== last &&
-          run.deeds.some(deed => found.isEffect(deed) && counts(deed)) &&
-          found.differing.has('broker') &&
-          found.differing.size === 1,
-      )
-    ) {
-      return {
-        because: `the message had been done by ${whose(claim.run, claim)}, and each copy of it is refused instead of acked`,
-        fix: 'a copy of what has been done is done: ack it',
-        evidence: events(claim, taken),
-      };
-    }
+    const refused = refusal(found);
+    if (refused === undefined) return undefined;
+    const { claim, taken } = refused;
     return {
       because: `what ${whose(claim.run, claim)} had claimed nobody gave back when it failed: every further delivery finds it taken, and fails`,
       fix: 'let a claim run out or go with its connection (a lease with a time limit, a lock of the transaction), and tell a message that is done from one that somebody else is at work on',
@@ -173,6 +177,7 @@ export const BROKER_RULES: readonly Rule[] = [
   stuckLock,
   neverAcked,
   OWN_MARK,
+  duplicateRefused,
   staleClaim,
   poisoned,
 ];
