@@ -26,6 +26,8 @@ export function floatingPromises(program: ts.Program): string[] {
   const found: string[] = [];
   for (const file of program.getSourceFiles()) {
     if (file.isDeclarationFile || file.fileName.includes('/node_modules/')) continue;
+    // Handlers that are wrong on purpose, some of them in just this way.
+    if (file.fileName.startsWith(`${root}examples/verify/`)) continue;
     const visit = (node: ts.Node): void => {
       if (ts.isExpressionStatement(node) && dropsPromise(node.expression, checker)) {
         const { line, character } = file.getLineAndCharacterOfPosition(node.getStart(file));
