@@ -6,6 +6,8 @@ import { fixture } from './fixture.ts';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 const inbox = createInbox({ name: 'wallet', store: postgresStore(pool) });
+// At the start, so that the first message does not wait for it.
+if (process.env.DATABASE_URL !== undefined) await inbox.open();
 
 export const verify = {
   broker: 'kafka',

@@ -41,7 +41,6 @@ const EVERY_TIME = [
   'ok-postgres-js-begin',
   'ok-http-idempotency-key',
   'ok-redis-lua-mark-and-effect',
-  'ok-nevertwice-inbox',
 ];
 const now = (file: string) => LONG || EVERY_TIME.includes(file.replace(/\.ts$/, ''));
 
