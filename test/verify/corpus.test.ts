@@ -79,7 +79,7 @@ test('there are enough of them, each with a comment that says why, in the README
 });
 
 describe('wrong handlers are convicted, by the shortest story', () => {
-  test.for(wrong.filter(now))('%s', { timeout: 60_000 }, async (file, { skip }) => {
+  test.for(wrong.filter(now))('%s', { timeout: 90_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
     const { expect: verdict, cost, missed } = await expected(file);
     // One that is missed may be found some time, by another order of its requests; it must not be called anything else.
@@ -95,14 +95,14 @@ describe('wrong handlers are convicted, by the shortest story', () => {
 });
 
 describe('right handlers are acquitted', () => {
-  test.for(right.filter(now))('%s', { timeout: LONG ? 900_000 : 60_000 }, async (file, { skip }) => {
+  test.for(right.filter(now))('%s', { timeout: LONG ? 900_000 : 150_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
     const { bounds } = await expected(file);
     const report = await verify({
       handler: pathOf(file),
       postgres: postgres(),
       bounds: { ...bounds, total: LONG ? 2 : 1 },
-      budgetMs: LONG ? 800_000 : 50_000,
+      budgetMs: LONG ? 800_000 : 140_000,
     });
     expect(report.verdict, render(report, 'terminal', { width: 120, colour: false })).toBe('once');
   });
