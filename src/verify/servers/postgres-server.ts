@@ -210,8 +210,8 @@ async function answers(child: ChildProcess, url: string, deadline: number): Prom
     gone = true;
   });
   while (!gone && Date.now() < deadline) {
-    const connected = greets(Number(new URL(url).port));
-    if (await connected) return true;
+    const connected = logsIn(new URL(url));
+    if ((await connected) && !gone) return true;
     await Promise.race([exited, sleep(POLL_MS)]);
   }
   child.kill('SIGKILL');
@@ -219,17 +219,27 @@ async function answers(child: ChildProcess, url: string, deadline: number): Prom
   return false;
 }
 
-/** True once the server asks who is there: it does not while it is starting up or recovering. */
-async function greets(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1').setTimeout(2_000, () => socket.destroy());
+/** True once the server lets its superuser in: it asks who is there before it has recovered. */
+async function logsIn({ port, password }: URL): Promise<boolean> {
+  const socket = connect(Number(port), '127.0.0.1').setTimeout(2_000, () => socket.destroy());
   socket.on('error', () => undefined);
-  try {
-    const fields = Buffer.from('\0\x03\0\0user\0postgres\0\0', 'latin1');
+  const send = (type: string, body: Buffer) => {
     const length = Buffer.alloc(4);
-    length.writeUInt32BE(4 + fields.length);
-    socket.write(Buffer.concat([length, fields]));
-    const [answer] = (await once(socket, 'data')) as [Buffer];
-    return answer[0] === 0x52;
+    length.writeUInt32BE(4 + body.length);
+    socket.write(Buffer.concat([Buffer.from(type), length, body]));
+  };
+  try {
+    send('', Buffer.from('\0\x03\0\0user\0postgres\0\0', 'latin1'));
+    const [asked] = (await once(socket, 'data')) as [Buffer];
+    if (asked[0] !== 0x52) return false;
+    send('p', Buffer.from(`${decodeURIComponent(password)}\0`));
+    for await (const said of socket) {
+      const text = (said as Buffer).toString('latin1');
+      if (text[0] === 'E') return false;
+      // ReadyForQuery, idle.
+      if (text.endsWith('Z\0\0\0\x05I')) return true;
+    }
+    return false;
   } catch {
     return false;
   } finally {
