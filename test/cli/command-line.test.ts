@@ -28,7 +28,7 @@ describe('help', () => {
   test('--help names every command', async () => {
     const { code, stdout } = await nevertwice(['--help']);
     expect(code).toBe(0);
-    for (const command of ['run', 'migrate', 'stats', 'demo']) expect(stdout).toContain(`nevertwice ${command} `);
+    for (const command of ['run', 'migrate', 'stats', 'positions', 'verify', 'demo']) expect(stdout).toContain(`nevertwice ${command} `);
   });
 
   test('without a command it is shown too, and that is a mistake', async () => {
@@ -39,7 +39,7 @@ describe('help', () => {
 });
 
 test.each([
-  [['runn'], 'there is no command runn; there are run, migrate, stats, positions, demo'],
+  [['runn'], 'there is no command runn; there are run, migrate, stats, positions, verify, demo'],
   [['run'], 'run needs a module: nevertwice run <module>; see nevertwice run --help'],
   [['run', WALLET, '--stroe', 'x'], "Unknown option '--stroe'; see nevertwice run --help"],
   [
