@@ -28,7 +28,8 @@ describe('help', () => {
   test('--help names every command', async () => {
     const { code, stdout } = await nevertwice(['--help']);
     expect(code).toBe(0);
-    for (const command of ['run', 'migrate', 'stats', 'positions', 'verify', 'demo']) expect(stdout).toContain(`nevertwice ${command} `);
+    for (const command of ['run', 'migrate', 'stats', 'positions', 'verify', 'demo'])
+      expect(stdout).toContain(`nevertwice ${command} `);
   });
 
   test('without a command it is shown too, and that is a mistake', async () => {
