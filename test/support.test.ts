@@ -1,11 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { freshDatabase, startPostgres } from './support/postgres.ts';
 
 // The suites stand on this ground: if it gave way silently, a green run would mean nothing.
@@ -43,7 +46,10 @@ test.for(['SIGQUIT', 'SIGKILL'] as const)(
     await session.query('insert into t values (1)');
     await session.query('begin');
     await session.query('insert into t values (2)');
+    // A backend outlives a postmaster that was killed by SIGKILL until it notices, and commits until then.
+    const cut = new Promise(resolve => session.once('end', resolve));
     await server.kill(signal);
+    await cut;
     await expect(session.query('commit')).rejects.toThrow();
     await server.start();
     const again = new Client({ connectionString: server.url });
@@ -53,6 +59,33 @@ test.for(['SIGQUIT', 'SIGKILL'] as const)(
     await server.stop();
   },
 );
+
+test('a server starts from a copy of what an earlier one kept, and without it where that is broken', async () => {
+  const cache = await mkdtemp(join(tmpdir(), 'nevertwice-cache-'));
+  vi.stubEnv('XDG_CACHE_HOME', cache);
+  try {
+    await (await startPostgres()).stop();
+    const [template] = await readdir(join(cache, 'nevertwice'));
+    const control = join(cache, 'nevertwice', template!, 'data/global/pg_control');
+    const made = (await stat(control)).mtimeMs;
+    const second = await startPostgres();
+    const client = new Client({ connectionString: second.url });
+    await client.connect();
+    expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await client.end();
+    await second.stop();
+    // Nobody writes into what is kept.
+    expect((await stat(control)).mtimeMs).toBe(made);
+
+    await rm(control);
+    await (await startPostgres()).stop();
+    // Made anew, and kept again.
+    expect((await stat(control)).mtimeMs).toBeGreaterThan(made);
+  } finally {
+    vi.unstubAllEnvs();
+    await rm(cache, { recursive: true, force: true });
+  }
+});
 
 test('a test process that is killed leaves no server and no folder behind', async () => {
   const module = fileURLToPath(new URL('../src/verify/servers/postgres-server.ts', import.meta.url));

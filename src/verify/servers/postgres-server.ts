@@ -1,7 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, chown, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -9,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { importFrom } from '../user-package.ts';
 import { guard } from './guard.ts';
+import { forget, memoryFolder, type Owner, type PostgresData, postgresData } from './postgres-data.ts';
 
 const run = promisify(execFile);
 
@@ -78,24 +78,15 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     );
   }
   const owner = await unprivilegedOwner();
-  const base = owner === undefined || (await enterable(tmpdir())) ? tmpdir() : '/tmp';
+  const base =
+    (options.durable === false ? await memoryFolder() : undefined) ??
+    (owner === undefined || (await enterable(tmpdir())) ? tmpdir() : '/tmp');
   const folder = await mkdtemp(join(base, 'nevertwice-postgres-'));
   const watch = guard();
   watch.folder(folder);
   const bin = owner === undefined ? programs : await enterableCopy(programs, folder);
-  const data = join(folder, 'data');
-  const password = randomBytes(12).toString('hex');
-  const passwordFile = join(folder, 'password');
-  await writeFile(passwordFile, `${password}\n`);
-  if (owner !== undefined) {
-    for (const path of [folder, passwordFile]) await chown(path, owner.uid, owner.gid);
-  }
-  const asOwner = { ...owner, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' } };
-  const initdb = ['-D', data, '-U', 'postgres', '--auth=password', `--pwfile=${passwordFile}`, '--encoding=UTF8'];
-  await run(join(bin, 'initdb'), [...initdb, '--locale=C', '--no-sync'], asOwner);
-
+  let data = await postgresData({ bin, inside: folder, owner });
   const port = await freePort();
-  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   const settings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
@@ -103,7 +94,9 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     ...(options.durable === false ? HASTY : { fsync: 'on' }),
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const asOwner = { ...owner, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' } };
   let server: { child: ChildProcess; log: () => string } | undefined;
+  const urlOf = ({ password }: PostgresData) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 
   async function end(signal: NodeJS.Signals): Promise<void> {
     const child = server?.child;
@@ -119,13 +112,13 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     if (server !== undefined) throw new Error('the server is already running');
     const deadline = Date.now() + START_WITHIN_MS;
     for (;;) {
-      const child = spawn(join(bin, 'postgres'), ['-D', data, '-p', String(port), ...flags], {
+      const child = spawn(join(bin, 'postgres'), ['-D', data.folder, '-p', String(port), ...flags], {
         ...asOwner,
         stdio: ['ignore', 'ignore', 'pipe'],
       });
       if (child.pid !== undefined) watch.started(child.pid);
       const log = lastOutput(child);
-      if (await answers(child, url, deadline)) {
+      if (await answers(child, urlOf(data), deadline)) {
         server = { child, log };
         return;
       }
@@ -137,9 +130,18 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     }
   }
 
-  await start();
+  try {
+    await start();
+  } catch (error) {
+    if (data.template === undefined) throw error;
+    // Whoever tidies up caches may have left half of it.
+    await forget(data.template);
+    await rm(data.folder, { recursive: true, force: true });
+    data = await postgresData({ bin, inside: folder, owner, copies: false });
+    await start();
+  }
   return {
-    url,
+    url: urlOf(data),
     port,
     start,
     shutdown: () => end('SIGINT'),
@@ -152,7 +154,7 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
 }
 
 /** PostgreSQL refuses to run as root; then it runs as a user that every Linux has, so that none need be created. */
-async function unprivilegedOwner(): Promise<{ uid: number; gid: number } | undefined> {
+async function unprivilegedOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const users = (await readFile('/etc/passwd', 'utf8')).split('\n').map(line => line.split(':'));
   for (const name of ['postgres', 'nobody']) {
