@@ -153,6 +153,8 @@ class Play {
         slot.host !== undefined && !left.includes(slot.host) ? [slot.host] : [],
       );
       await Promise.all(spent.map(host => host.kill([])));
+      // Where it ended before they have landed: their locks must not reach the next execution.
+      await Promise.all(this.#flying.map(({ held }) => held.drop().catch(() => undefined)));
       const recycled: Host[] = [];
       // Where no connection was cut, nothing can be on its way.
       for (const host of left) if (this.#player.spent.faults === 0 || (await host.settled())) recycled.push(host);
@@ -251,15 +253,23 @@ class Play {
     // Who asks for the same over and over waits for somebody: the others go first, and it costs them nothing.
     const loops = (slot: Slot) => (slot.asked.get(nameless(slot.host?.held[0]?.text ?? '')) ?? 0) >= LOOPS;
     const others = this.#slots.filter(slot => slot !== current);
-    const yields = loops(current) && others.some(slot => runnable(slot) && !loops(slot));
+    const landing = this.#flying.filter(flying => flying.waiting === undefined);
+    const yields = loops(current) && (landing.length > 0 || others.some(slot => runnable(slot) && !loops(slot)));
     const order = yields ? [...others, current] : [current, ...others];
     const someoneRuns = this.#slots.some(runnable);
     const actions: Action[] = [];
     const add = (label: string, cost: Cost, perform: () => Promise<void>) => {
       if (this.#player.affords(cost)) actions.push({ label, cost, perform });
     };
+    // Going on with a loop is what costs then, or each of its rounds would be one more execution for nothing.
     const preempting = (slot: Slot): Cost =>
-      slot !== current && runnable(current) && !yields ? { preemptions: 1 } : {};
+      (yields ? slot === current : slot !== current && runnable(current)) ? { preemptions: 1 } : {};
+    const land = () => {
+      for (const flying of landing)
+        add(`land ${flying.who}: ${nameless(flying.held.text)}`, {}, () => this.#land(flying));
+    };
+    // It may be what the loop waits for, and a server notices some time that its client is dead.
+    if (yields) land();
 
     for (const slot of order) {
       for (const [i, held] of (slot.host?.held ?? []).entries()) {
@@ -277,16 +287,13 @@ class Play {
         this.#deliver(slot, copy, copy.attempt > 1 && this.#slots.every(other => other.copy === undefined)),
       );
     }
-    for (const flying of this.#flying) {
-      if (flying.waiting === undefined)
-        add(`land ${flying.who}: ${nameless(flying.held.text)}`, {}, () => this.#land(flying));
-    }
+    if (!yields) land();
     const waiting = this.#flying.length > 0 || this.#slots.some(slot => slot.waiting.length > 0);
     if (actions.length === 0 && this.#mailbox.allAcked && !waiting) {
       add('end', {}, async () => undefined);
     }
     if (!this.#stage.faults || actions.length === 0) return actions;
-    for (const slot of order) if (runnable(slot)) this.#faults(slot, preempting(slot), add);
+    for (const slot of order) if (runnable(slot)) this.#faults(slot, slot === current ? {} : preempting(slot), add);
     this.#copies(add);
     return actions;
   }
@@ -296,6 +303,8 @@ class Play {
     const held = host.held[0]!;
     const at = `${slot.who}: ${nameless(held.text)}`;
     add(`crash ${at}`, { ...also, crashes: 1 }, () => this.#crash(slot, 'crash'));
+    // A file has no connection that could be cut, and nothing is on its way to it.
+    if (held.place === 'sqlite') return;
     const published = held.place === 'broker' && held.text.startsWith('publish');
     if (held.place === 'broker' && !published) {
       if (slot.copy !== undefined) add(`ack lost ${at}`, { ...also, faults: 1 }, () => this.#ackLost(slot, held));
@@ -449,6 +458,8 @@ class Play {
   /** The reply; undefined once the statement waits for a lock. */
   async #orBlocked(held: Held, reply: Promise<Reply>): Promise<Reply | undefined> {
     const { locks } = this.#stage;
+    // It says itself that it has met a lock.
+    if (held.lockMet !== undefined) return Promise.race([reply, held.lockMet().then(() => undefined)]);
     let done: Reply | undefined;
     const settled = reply.then(value => {
       done = value;
@@ -482,7 +493,7 @@ class Play {
         if (waiting.done === undefined && (await this.#orBlocked(waiting.held, waiting.reply)) === undefined) continue;
         slot.waiting = slot.waiting.filter(one => one !== waiting);
         const { text } = await waiting.reply;
-        if (OWN_LIMIT.test(text)) throw new ShortPatience(waiting.doneMs - waiting.sinceMs);
+        if (OWN_LIMIT.test(text)) throw new ShortPatience(this.#stage.patienceMs + waiting.doneMs - waiting.sinceMs);
         this.#say({ event: 'unblocked', who: slot.who, text: waiting.held.text, result: text });
         waiting.held.answer();
       }
@@ -501,6 +512,12 @@ class Play {
   /** All wait for locks: the server breaks a deadlock by itself, and a limit of the handler's ends others. */
   async #anyUnblocked(): Promise<boolean> {
     const waiting = [...this.#slots.flatMap(slot => slot.waiting), ...this.#flying.flatMap(one => one.waiting ?? [])];
+    // Of those on a file the first gives up: nobody else would end their waits.
+    for (const { held } of waiting)
+      if (held.giveUp !== undefined) {
+        held.giveUp();
+        break;
+      }
     await Promise.race([...waiting.map(one => one.reply), pause(LOCKED_FOR_MS)]);
     const ended = waiting.some(one => one.done !== undefined);
     await this.#reclassify();

@@ -1,4 +1,4 @@
-import { type Bounds, costOf, type Decision, Diverged, labelsOf, type Option, Player, type Tape } from './tape.ts';
+import { type Bounds, costOf, type Decision, Diverged, labelsOf, Player, type Tape } from './tape.ts';
 
 /** What came of one execution. `Failure` is whatever the caller calls a failure. */
 export interface Played<Failure> {
@@ -114,24 +114,8 @@ function branch(buckets: Waiting[][], player: Player, from: number): void {
 }
 
 /** Without the first options at the end, which are what comes without a tape. */
-function takenOf(player: Player): Tape {
+export function takenOf(player: Player): Tape {
   const taken = player.decisions.map(decision => decision.taken);
   while (taken.length > 0 && taken.at(-1) === 0) taken.pop();
   return taken;
-}
-
-/** An execution in which chance chooses among what can be afforded; the tape that it took replays it. */
-export class Walker extends Player {
-  readonly #random: () => number;
-
-  constructor(bounds: Bounds, random: () => number) {
-    super([], bounds);
-    this.#random = random;
-  }
-
-  override choose(options: readonly Option[]): number {
-    // Mostly straight on: an execution that spends all it has at the first steps only tries those.
-    const straight = this.#random() < 0.7;
-    return this.take(options, straight ? 0 : Math.floor(this.#random() * options.length));
-  }
 }

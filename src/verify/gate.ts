@@ -36,6 +36,10 @@ export interface Held {
   drop(): Promise<void>;
   /** The consumer has given it up before anybody decided: it closed its connection. */
   readonly gone: boolean;
+  /** Of SQLite, after `send`: tries again where it has met a lock, and resolves when it meets one. */
+  lockMet?(): Promise<void>;
+  /** Of SQLite: its own limit ends its wait for a lock. */
+  giveUp?(): void;
   /** Of PostgreSQL: the backend that runs it, to ask whether it waits for a lock. */
   readonly backend?: number | undefined;
 }

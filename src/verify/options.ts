@@ -7,7 +7,7 @@ import type { Trace } from './trace.ts';
 export type VerifyMessage = Readonly<Record<string, unknown>>;
 
 /** Where an environment variable of the handler leads: to a server in front of which every request is held, or a value as it is. */
-export type EnvValue = 'postgres' | 'redis' | 'http' | (string & {});
+export type EnvValue = 'postgres' | 'redis' | 'http' | 'sqlite' | (string & {});
 
 /** What a module may export as `verify`, so that nothing need be said on the command line. */
 export interface VerifyFixture {

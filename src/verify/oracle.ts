@@ -132,7 +132,7 @@ export function judge(oracle: Oracle, state: State): Deviation | undefined {
   const kinds = new Set(nearest.map(found => found.kind));
   if (kinds.has('double')) return { verdict: 'double', differences: nearest };
   if (kinds.has('lost')) {
-    const touched = changed(oracle, oracle.right[0]!);
+    const touched = changedTables(oracle);
     const missing = new Set(nearest.filter(found => found.kind === 'lost').map(found => found.table));
     const some = [...touched].some(table => !missing.has(table) && !oracle.marks.has(table));
     return { verdict: some ? 'partial' : 'lost', differences: nearest };
@@ -140,8 +140,9 @@ export function judge(oracle: Oracle, state: State): Deviation | undefined {
   return { verdict: 'wrong', differences: nearest };
 }
 
-/** Tables that the messages change. */
-function changed(oracle: Oracle, right: State): Set<string> {
+/** Tables that plain deliveries change. */
+export function changedTables(oracle: Oracle): ReadonlySet<string> {
+  const right = oracle.right[0]!;
   const tables = [...right.keys()].filter(table => !oracle.mask.hides(table));
   const same = (table: string) =>
     multiset(oracle, table, oracle.seed).join('\n') === multiset(oracle, table, right).join('\n');

@@ -25,6 +25,8 @@ export interface Report {
   readonly handler: string;
   readonly convictions: readonly Conviction[];
   readonly executions: number;
+  /** Of these, those with trouble at moments that chance chose, when the time for the search was over. */
+  readonly walks: number;
   readonly ms: number;
   /** Everything with at most so much trouble was tried. */
   readonly completeTo: number;

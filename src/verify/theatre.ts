@@ -4,31 +4,40 @@ import type { Host } from './hosts/host.ts';
 import { inProcessBody } from './hosts/in-process-body.ts';
 import type { PostgresPlace } from './places/postgres.ts';
 import type { RedisPlace } from './places/redis.ts';
+import type { SqlitePlace } from './places/sqlite.ts';
 import type { Plan } from './plan.ts';
-import type { Place, Row, State } from './world.ts';
+import { type Place, PlaceBusy, type Row, type State } from './world.ts';
 
 /** Processes that are started before they are needed: a start takes longer than an execution. */
 const SPARES = 2;
+/** Of those that must not start during an execution: two consumers, and one for each that dies. */
+const SPARES_ALONE = 4;
 
 /** The servers of a run and its consumers. */
 export class Theatre {
   readonly places: readonly Place[];
   readonly postgres: PostgresPlace | undefined;
   readonly redis: RedisPlace | undefined;
+  readonly sqlite: SqlitePlace | undefined;
   readonly #plan: Plan;
   readonly #gates: Gates;
   #idle: Host[] = [];
   #spares: Promise<Host>[] = [];
+  /** All that may still run: an execution that failed on its way gives none back. */
+  readonly #alive = new Set<Host>();
   /** False when a handler remembers what it has done: then every execution needs consumers of its own. */
   reusable = true;
-  started = 0;
+  /** No more than a few executions are to come: processes are started when they are needed. */
+  lastScene = false;
 
   constructor(
     plan: Plan,
     places: ReadonlyMap<string, Place>,
     postgres: PostgresPlace | undefined,
     redis: RedisPlace | undefined,
+    sqlite: SqlitePlace | undefined,
   ) {
+    this.sqlite = sqlite;
     this.redis = redis;
     this.#plan = plan;
     this.places = [...new Set(places.values())];
@@ -55,13 +64,13 @@ export class Theatre {
       if (!host.exited) return host;
     }
     const spare = this.#spares.shift() ?? this.#start();
-    this.prefetch();
+    if (this.sqlite === undefined) this.prefetch();
     return spare;
   }
 
   /** Starts what will be needed soon. */
   prefetch(): void {
-    if (this.#plan.code.kind === 'factory') return;
+    if (this.lastScene || this.#plan.code.kind === 'factory' || this.sqlite !== undefined) return;
     while (this.#spares.length < SPARES) {
       const starting = this.#start();
       starting.catch(() => undefined);
@@ -69,13 +78,19 @@ export class Theatre {
     }
   }
 
-  #start(): Promise<Host> {
-    this.started++;
+  async #start(): Promise<Host> {
     const { code, batch, manualAck } = this.#plan;
-    return startHost(this.#gates, (env, gated, ears) => {
+    const host = await startHost(this.#gates, (env, gated, ears) => {
       if (code.kind === 'factory') return inProcessBody(code.factory, batch, env, ears);
-      return childBody({ module: code.url, export: code.export, batch, manualAck, gated }, env, ears);
+      return childBody(
+        { module: code.url, export: code.export, batch, manualAck, sqlite: this.sqlite?.file, gated },
+        env,
+        ears,
+      );
     });
+    for (const other of this.#alive) if (other.exited) this.#alive.delete(other);
+    this.#alive.add(host);
+    return host;
   }
 
   /** Gives consumers back after an execution. */
@@ -92,20 +107,44 @@ export class Theatre {
   }
 
   async reset(): Promise<void> {
-    for (const place of this.places) await place.reset();
+    if (this.sqlite !== undefined) await this.#prefetchAlone();
+    for (const place of this.places) {
+      await place.reset().catch(async error => {
+        if (!(error instanceof PlaceBusy)) throw error;
+        await this.fresh();
+        await place.reset();
+      });
+    }
   }
 
-  async state(published: readonly Row[]): Promise<State> {
+  async state(published: readonly Row[], left: readonly Host[]): Promise<State> {
     const all = new Map<string, readonly Row[]>();
-    for (const place of this.places) for (const [table, rows] of await place.state()) all.set(table, rows);
+    for (const place of this.places) {
+      const state = await place.state().catch(async error => {
+        if (!(error instanceof PlaceBusy)) throw error;
+        // What is not committed by now never will be.
+        await Promise.all(left.map(host => host.kill([])));
+        return place.state();
+      });
+      for (const [table, rows] of state) all.set(table, rows);
+    }
     if (published.length > 0) all.set('published', published);
     return all;
   }
 
+  /** One after the other, and nobody at work: what a module does to the file while it loads would meet others' locks. */
+  async #prefetchAlone(): Promise<void> {
+    const needed = this.lastScene ? SPARES : SPARES_ALONE;
+    while (this.#idle.length + this.#spares.length < needed) {
+      const starting = this.#start();
+      this.#spares.push(starting);
+      await starting;
+    }
+  }
+
   async close(): Promise<void> {
-    await this.fresh();
-    const spares = await Promise.allSettled(this.#spares);
-    await Promise.all(spares.flatMap(one => (one.status === 'fulfilled' ? [one.value.kill([])] : [])));
+    await Promise.allSettled(this.#spares);
+    await Promise.all([...this.#alive].map(host => host.kill([])));
     for (const place of this.places) await place.close();
   }
 }

@@ -1,9 +1,10 @@
 import { dirname } from 'node:path';
+import { seeded } from '../core/random.ts';
 import { type Execution, execute, ShortPatience, type Stage } from './execution.ts';
-import { search } from './explorer.ts';
+import { type SearchOptions, search } from './explorer.ts';
 import { HandlerBroken } from './hosts/body.ts';
 import type { VerifyOptions } from './options.ts';
-import { type Deviation, judge, learnNoise, Mask, marksIn, type Oracle } from './oracle.ts';
+import { changedTables, type Deviation, judge, learnNoise, Mask, marksIn, type Oracle } from './oracle.ts';
 import { openPlaces } from './places/open.ts';
 import { type Plan, planFrom } from './plan.ts';
 import { storyOf } from './report/story.ts';
@@ -11,10 +12,13 @@ import type { Conviction, Report } from './report.ts';
 import { type Bounds, Diverged, Player, type Tape, tapeOf, tokenOf } from './tape.ts';
 import { Theatre } from './theatre.ts';
 import { VerifyError } from './verify-error.ts';
+import { walk } from './walks.ts';
 import type { State } from './world.ts';
 
 /** Times that a failure is played again before it is believed. */
 const CONFIRMATIONS = 3;
+/** This part of the time is left to chance where the search does not end before: further troubles than it would come to. */
+const WALKS = 0.2;
 const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0 };
 
 /**
@@ -30,7 +34,7 @@ export async function verify(options: VerifyOptions): Promise<Report> {
     postgres: options.postgres,
     redis: options.redis,
   });
-  const theatre = new Theatre(plan, places.byVariable, places.postgres, places.redis);
+  const theatre = new Theatre(plan, places.byVariable, places.postgres, places.redis, places.sqlite);
   try {
     return await new Verification(plan, theatre, options).run();
   } catch (error) {
@@ -59,6 +63,7 @@ class Verification {
   #executions = 0;
   #patienceMs = 0;
   #silent: string | undefined;
+  #walks = 0;
 
   constructor(plan: Plan, theatre: Theatre, options: VerifyOptions) {
     this.#plan = plan;
@@ -85,28 +90,47 @@ class Verification {
 
   async #search(): Promise<Report> {
     const convictions: Conviction[] = [];
-    const searched = await search<Judged>({
-      bounds: this.#plan.bounds,
+    const { bounds, budgetMs } = this.#plan;
+    let longest = 1;
+    const shared: Omit<SearchOptions<Judged>, 'over' | 'progress'> = {
+      bounds,
       play: async player => {
         const judged = await this.#play(player, true);
+        longest = Math.max(longest, player.decisions.length);
         this.#options.onExecution?.(judged.execution.trace);
         return { failure: judged.deviation === undefined ? undefined : judged };
       },
-      over: () => this.#ms > this.#plan.budgetMs || this.#silent !== undefined,
       failed: async ({ tape, failure, decisions }) => {
+        this.#theatre.lastScene = this.#options.keepGoing !== true;
         const conviction = await this.#confirmed(
           tape,
           failure,
           decisions.map(d => d.options.map(o => o.label).join(' | ')),
         );
+        this.#theatre.lastScene &&= conviction !== undefined;
         if (conviction === undefined) return true;
         convictions.push(conviction);
         return this.#options.keepGoing !== true;
       },
-      progress: ({ executions, completeTo }) => {
-        this.#options.onProgress?.({ executions, completeTo, perSecond: executions / (this.#ms / 1_000) });
-      },
+    };
+    const progress = (executions: number, completeTo: number) =>
+      this.#options.onProgress?.({ executions, completeTo, perSecond: executions / (this.#ms / 1_000) });
+    const over = (ms: number) => this.#ms > ms || this.#silent !== undefined;
+    const searched = await search<Judged>({
+      ...shared,
+      over: () => over(budgetMs * (1 - WALKS)),
+      progress: ({ executions, completeTo }) => progress(executions, completeTo),
     });
+    if (!searched.complete && convictions.length === 0) {
+      this.#walks = await walk<Judged>({
+        ...shared,
+        over: () => over(budgetMs),
+        progress: walks => progress(searched.executions + walks, searched.completeTo),
+        random: seeded(Number.parseInt(this.#plan.id, 16)),
+        decisions: () => longest,
+        same: (one, other) => one.deviation!.verdict === other.deviation!.verdict,
+      });
+    }
     if (convictions.length > 0) return this.#report('convicted', undefined, convictions, searched.completeTo);
     const why = this.#whyUnknown(searched);
     return this.#report(why === undefined ? 'once' : 'unknown', why, [], searched.completeTo);
@@ -128,14 +152,22 @@ class Verification {
     if (!searched.complete) {
       return `the time was over after ${this.#executions} executions; everything with up to ${Math.max(0, searched.completeTo)} troubles was tried; give --budget more, or a smaller --bound`;
     }
+    if (this.#idle) {
+      return 'a plain delivery changes nothing that can be seen: give a message that has an effect, and look whether the handler commits it';
+    }
     return undefined;
+  }
+
+  /** A plain delivery leaves everything as it was: then nothing could be doubled or lost. */
+  get #idle(): boolean {
+    return this.#oracle !== undefined && changedTables(this.#oracle).size === 0;
   }
 
   #unconfirmed: string | undefined;
 
   /** What is right: the end state of plain deliveries. Undefined when that went well. */
   async #learn(): Promise<Report | undefined> {
-    const { postgres } = this.#theatre;
+    const { postgres, sqlite } = this.#theatre;
     const mask = new Mask(this.#plan.ignore);
     // The first one lets clients connect and lets what creates its tables create them; it is not looked at.
     await this.#theatre.reset();
@@ -144,8 +176,9 @@ class Verification {
     // A handler that remembers has seen the message now.
     await this.#theatre.fresh();
     await postgres?.learnTables();
+    await sqlite?.learnTables();
     await this.#theatre.reset();
-    const seed = await this.#theatre.state([]);
+    const seed = await this.#theatre.state([], []);
     const first = await this.#plain();
     if (first.execution.ending.ending !== 'done') return this.#failsAlone(first);
     const second = await this.#plain();
@@ -166,7 +199,7 @@ class Verification {
       reordered: this.#plan.order === 'as-sent' ? orders : [],
       mask,
       accept: new Set(this.#plan.accept),
-      columns: postgres?.columns,
+      columns: postgres?.columns ?? sqlite?.columns,
       marks: marksIn(mask, seed, one.state, this.#plan.messages),
     };
     return undefined;
@@ -211,7 +244,8 @@ class Verification {
       expire: this.#plan.leases.length === 0 ? undefined : async () => this.#theatre.redis?.expire(),
       take: () => this.#theatre.take(),
       faults,
-      killAlways,
+      // Cut off from a file nobody can be.
+      killAlways: killAlways || this.#theatre.sqlite !== undefined,
     };
   }
 
@@ -230,7 +264,7 @@ class Verification {
     const execution = await execute(this.#stage(faults, deliveries, killAlways), player);
     this.#executions++;
     for (const what of execution.ungated) this.#ungated.add(what);
-    const state = await this.#theatre.state(execution.published);
+    const state = await this.#theatre.state(execution.published, execution.left);
     await this.#theatre.giveBack(execution.left);
     return { execution, state, deviation: this.#judge(execution, state) };
   }
@@ -340,6 +374,7 @@ class Verification {
       handler: this.#plan.name,
       convictions,
       executions: this.#executions,
+      walks: this.#walks,
       ms: this.#ms,
       completeTo,
       bounds: this.#plan.bounds,

@@ -21,3 +21,6 @@ export interface LockingPlace extends Place {
   /** Which of these backends wait for a lock that another one of `among` holds. */
   blocked(backends: readonly number[], among: readonly number[]): Promise<ReadonlySet<number>>;
 }
+
+/** Somebody has left a transaction open, and nothing can be read or put back until his connection ends. */
+export class PlaceBusy extends Error {}

@@ -89,6 +89,7 @@ export function report(more: Partial<Report>): Report {
     handler: './pay.ts',
     convictions: [],
     executions: 412,
+    walks: 0,
     ms: 6_100,
     completeTo: more.verdict === 'convicted' ? 0 : 2,
     bounds: DEFAULT_BOUNDS,

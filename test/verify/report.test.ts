@@ -395,6 +395,7 @@ test('JSON: a stable shape, without functions and without holes', () => {
     'broker',
     'messages',
     'executions',
+    'walks',
     'ms',
     'completeTo',
     'bounds',

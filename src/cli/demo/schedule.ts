@@ -1,6 +1,6 @@
+import { type Random, seeded } from '../../core/random.ts';
 import type { Step } from '../../ports/points.ts';
 import type { Payment } from './payment.ts';
-import { type Random, seeded } from './random.ts';
 
 /** Where a worker ends itself with SIGKILL: once the point has been passed with this many messages. */
 export interface Fuse {

@@ -1,9 +1,12 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type Body, type Ears, HandlerBroken } from './body.ts';
 import { childEnv } from './child-env.ts';
 import type { ChildSettings, FromChild } from './protocol.ts';
+import { hearSqlite } from './sqlite-requests.ts';
+import { SQLITE_PIPE } from './sqlite-words.ts';
 
 const PROGRAM = new URL(`child-main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 const START_WITHIN_MS = 20_000;
@@ -19,8 +22,9 @@ export async function childBody(
   const child = fork(fileURLToPath(PROGRAM), [JSON.stringify(settings)], {
     env: childEnv(env),
     execArgv: ['--disable-warning=ExperimentalWarning', '--disable-warning=NevertwiceWarning'],
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc', ...(settings.sqlite === undefined ? [] : ['pipe' as const])],
   });
+  if (settings.sqlite !== undefined) hearSqlite(child.stdio[SQLITE_PIPE] as Duplex, held => ears.hold(held));
   let said = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (text: string) => {

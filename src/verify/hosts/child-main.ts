@@ -1,4 +1,5 @@
 // A process with the user's handler in it: waits for deliveries, calls it, and says what came of it.
+import { flushCompileCache } from 'node:module';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { resolveOwnPackage } from '../../cli/own-package.ts';
 import { loadHandler } from './load-handler.ts';
@@ -13,13 +14,23 @@ const requests = new Requests(say);
 resolveOwnPackage();
 const ungated = watchUngated(settings.gated, what => say({ say: 'ungated', what }));
 try {
+  // Before the user's module takes the methods that are replaced.
+  const holdSqlite = await (settings.sqlite === undefined
+    ? undefined
+    : import('./sqlite-gate.ts').then(({ gateSqlite }) =>
+        gateSqlite(settings.sqlite!, what => say({ say: 'ungated', what })),
+      ));
   const handle = await loadHandler(settings);
+  holdSqlite?.();
   process.on('message', (message: ToChild) => {
     if (message.say === 'answer') requests.answered(message.request, message.error);
     else if (message.say === 'deliver') void deliver(message);
     else setImmediate(() => say({ say: 'pong' }));
   });
   process.on('disconnect', () => process.exit(0));
+  // By itself Node.js writes what it has compiled when a process ends, and this one will be killed. Types are stripped then,
+  // too: the next start takes 105 ms instead of 200.
+  flushCompileCache();
   say({ say: 'ready' });
 
   async function deliver({ delivery, messages, attempt }: Extract<ToChild, { say: 'deliver' }>): Promise<void> {

@@ -74,6 +74,8 @@ class GatedHost implements Host, Ears {
       return;
     }
     this.held.push(held);
+    // A process that stands still in a statement does not answer a ping.
+    this.#pong.resolve();
     this.#wake();
   }
 
@@ -112,6 +114,7 @@ class GatedHost implements Host, Ears {
     await Promise.all([this.#body?.end(), severed]);
     this.held.length = 0;
     await Promise.all(this.proxies.map(proxy => proxy.close(kept)));
+    this.#exited = true;
   }
 
   async sever(kept: readonly Held[]): Promise<void> {

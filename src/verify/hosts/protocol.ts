@@ -38,6 +38,8 @@ export interface ChildSettings {
   readonly batch: boolean;
   /** The handler tells the broker by hand; what it returns says nothing. */
   readonly manualAck: boolean;
+  /** A file of SQLite whose statements are held in the process itself. */
+  readonly sqlite: string | undefined;
   /** Ports that lead to gates. */
   readonly gated: readonly number[];
 }

@@ -7,12 +7,14 @@ import type { Place } from '../world.ts';
 import { httpPlaces } from './http.ts';
 import { type PgClientClass, type PostgresPlace, postgresPlace } from './postgres.ts';
 import { type RedisPlace, redisPlace } from './redis.ts';
+import { type SqlitePlace, sqlitePlace } from './sqlite.ts';
 
 export interface OpenPlaces {
   /** By the name of the variable that leads there. */
   readonly byVariable: ReadonlyMap<string, Place>;
   readonly postgres: PostgresPlace | undefined;
   readonly redis: RedisPlace | undefined;
+  readonly sqlite: SqlitePlace | undefined;
   /** Ends the servers that were started here. */
   close(): Promise<void>;
 }
@@ -34,17 +36,26 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
   const byVariable = new Map<string, Place>();
   const opened: Place[] = [];
   try {
-    const needsPostgres = values.some(([, value]) => value === 'postgres') || plan.schema !== '';
+    const needsSqlite = values.some(([, value]) => value === 'sqlite');
+    if (needsSqlite && plan.code.kind === 'factory') {
+      throw new VerifyError('a handler on SQLite is verified in a process of its own: name its module');
+    }
+    const needsPostgres = values.some(([, value]) => value === 'postgres') || (plan.schema !== '' && !needsSqlite);
     const postgres = needsPostgres ? await openPostgres(plan, options, closing) : undefined;
     if (postgres !== undefined) opened.push(postgres);
+    // With both, the schema is PostgreSQL's, and the file's tables are the module's own business.
+    const own = postgres === undefined ? plan : { schema: '', seed: '' };
+    const sqlite = needsSqlite ? await sqlitePlace(own) : undefined;
+    if (sqlite !== undefined) opened.push(sqlite);
     const redis = values.some(([, value]) => value === 'redis') ? await openRedis(plan, options, closing) : undefined;
     const httpNames = values.flatMap(([name, value]) => (value === 'http' ? [name] : []));
     const http = httpPlaces({ names: httpNames, answers: plan.http, ignore: plan.ignore, accept: plan.accept });
     for (const [name, value] of values) {
-      const place = value === 'postgres' ? postgres : value === 'redis' ? redis : http.get(name);
+      const shared: Readonly<Record<string, Place | undefined>> = { postgres, redis, sqlite };
+      const place = shared[value] ?? http.get(name);
       if (place !== undefined) byVariable.set(name, place);
     }
-    return { byVariable, postgres, redis, close };
+    return { byVariable, postgres, redis, sqlite, close };
   } catch (error) {
     // On a server that was given by its URL, a place leaves a database behind unless it is closed.
     for (const place of opened) await place.close();

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { postgresProxy } from '../proxies/postgres-proxy.ts';
 import { Upstreams } from '../proxies/postgres-upstream.ts';
 import { VerifyError } from '../verify-error.ts';
-import type { LockingPlace, Row, State } from '../world.ts';
+import { type LockingPlace, PlaceBusy, type Row, type State } from '../world.ts';
 
 /** What we use of the client `pg`. */
 export interface PgClient {
@@ -40,6 +40,8 @@ export interface ColumnFacts {
 }
 
 const COPIES = 'verify_seed';
+/** Between executions nobody is at work, and who still has a lock has forgotten it. */
+const LOCKED_FOR_MS = 500;
 const KEPT = new Set(['nevertwice.consumers', 'nevertwice.migrations']);
 
 export async function postgresPlace(options: PostgresOptions): Promise<PostgresPlace> {
@@ -183,7 +185,7 @@ class Postgres implements PostgresPlace {
         return last === null ? `SELECT setval('${name}', ${start_value}, false)` : `SELECT setval('${name}', ${last})`;
       });
     this.#reset = [
-      "SET session_replication_role = replica; SET lock_timeout = '2s'",
+      `SET session_replication_role = replica; SET lock_timeout = '${LOCKED_FOR_MS}ms'`,
       ...restore,
       ...setval,
       'SET session_replication_role = DEFAULT',
@@ -240,13 +242,13 @@ class Postgres implements PostgresPlace {
   }
 
   async reset(): Promise<void> {
-    await this.#ask(this.#reset);
+    await this.#ask(this.#reset).catch(busy);
   }
 
   async state(): Promise<State> {
     const state = new Map<string, readonly Row[]>();
     if (this.#snapshot === '') return state;
-    for (const { name, rows } of await this.#rows(this.#snapshot)) {
+    for (const { name, rows } of await this.#rows(this.#snapshot).catch(busy)) {
       state.set(
         name as string,
         (rows as (string | null)[]).map(row => JSON.parse(row ?? '{}') as Row),
@@ -261,6 +263,12 @@ class Postgres implements PostgresPlace {
     await this.#server.query(`DROP DATABASE ${this.#name} WITH (FORCE)`).catch(() => undefined);
     await this.#server.end().catch(() => undefined);
   }
+}
+
+/** @throws PlaceBusy for a lock that nobody gives up: 55P03, lock_not_available */
+function busy(error: Error & { readonly code?: string }): never {
+  if (error.code === '55P03') throw new PlaceBusy('a lock is held', { cause: error });
+  throw error;
 }
 
 function quoted(table: string): string {

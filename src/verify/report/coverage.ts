@@ -20,14 +20,15 @@ export function troubles(bounds: Bounds): string {
 
 /** What was tried. */
 export function covered(report: Report): string {
-  const { plan, completeTo, verdict, bounds } = report;
+  const { plan, completeTo, verdict, bounds, walks } = report;
   const setting = `${many(CONSUMERS, 'consumer')}, ${many(plan.messages.length, 'message')}`;
   const where = `what ${plan.rules.name} and the network can do`;
   if (completeTo < 0) return `single executions of ${where}; ${setting}`;
   const most = verdict === 'once' ? bounds.total : Math.min(completeTo, bounds.total);
   const complete =
     most === 0 ? 'the delivery without any trouble' : `all of ${where} with at most ${many(most, 'trouble')}`;
-  return `${complete}${most < bounds.total ? ', and some with more' : ''}; ${setting}`;
+  const chance = walks === 0 ? 'some' : `${walks} by chance`;
+  return `${complete}${most < bounds.total ? `, and ${chance} with more` : ''}; ${setting}`;
 }
 
 /** What a green result says nothing of. */

@@ -15,6 +15,8 @@ export interface ReportJson {
   readonly broker: string;
   readonly messages: readonly unknown[];
   readonly executions: number;
+  /** Of these, those with trouble at moments that chance chose, when the time for the search was over. */
+  readonly walks: number;
   readonly ms: number;
   /** Everything with at most so much trouble was tried; −1 when not even the plain delivery was. */
   readonly completeTo: number;
@@ -51,7 +53,7 @@ export function json(report: Report): string {
 }
 
 function reportJson(report: Report): ReportJson {
-  const { plan, verdict, why, handler, executions, ms, completeTo, bounds, masked } = report;
+  const { plan, verdict, why, handler, executions, walks, ms, completeTo, bounds, masked } = report;
   return {
     format: 'nevertwice-verify',
     version: 1,
@@ -61,6 +63,7 @@ function reportJson(report: Report): ReportJson {
     broker: plan.rules.name,
     messages: plan.messages,
     executions,
+    walks,
     ms: Math.round(ms),
     completeTo,
     bounds,

@@ -146,7 +146,7 @@ function resultOf(text: string, result: string): string {
 }
 
 function isError(result: string): boolean {
-  return /^[0-9A-Z]{5}: /.test(result);
+  return /^(?:[0-9A-Z]{5}|SQLITE_[A-Z_]+): /.test(result);
 }
 
 export function messageName(plan: Plan, n: number): string {

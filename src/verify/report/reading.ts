@@ -57,7 +57,7 @@ export interface Case {
   touches(deed: Deed): boolean;
 }
 
-const SQLSTATE = /^[0-9A-Z]{5}: /;
+const SQLSTATE = /^(?:[0-9A-Z]{5}|SQLITE_[A-Z_]+): /;
 
 /** The events, gathered into what each delivery did. */
 export function readingOf(conviction: Conviction, plan: Plan): Case {
@@ -199,7 +199,7 @@ function endOf(run: Run, deed: Deed): Deed | undefined {
 /** The server did it, and it changed something. PostgreSQL answers the COMMIT of a failed transaction with ROLLBACK. */
 export function took(deed: Deed): boolean {
   if (deed.doneAt === undefined || deed.failed) return false;
-  return !/^(?:ROLLBACK|(?:INSERT 0|UPDATE|DELETE|MERGE) 0|\(?nil\)?|null|OK 0|0)$/i.test(deed.result ?? '');
+  return !/^(?:ROLLBACK|(?:INSERT(?: 0)?|UPDATE|DELETE|MERGE) 0|\(?nil\)?|null|OK 0|0)$/i.test(deed.result ?? '');
 }
 
 /** A look for a mark that found one, or a mark that was there already. */
@@ -207,7 +207,9 @@ export function foundMark(deed: Deed): boolean {
   if (deed.doneAt === undefined) return false;
   if (deed.statement.kind === 'read')
     return !deed.failed && !/^(?:SELECT 0|\(?nil\)?|null|0|\[\]|)$/i.test(deed.result ?? '');
-  return /^(?:23505|INSERT 0 0$|UPDATE 0$|\(?nil\)?$|null$|0$)/i.test(deed.result ?? '');
+  return /^(?:23505|SQLITE_CONSTRAINT_(?:UNIQUE|PRIMARYKEY)|INSERT(?: 0)? 0$|UPDATE 0$|\(?nil\)?$|null$|0$)/i.test(
+    deed.result ?? '',
+  );
 }
 
 /** What it writes to, with the place where that is. */

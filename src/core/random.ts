@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed (mulberry32), so that a demo can be played again. */
+/** Numbers that look random and are the same for the same seed (mulberry32), so that what they chose can be played again. */
 export interface Random {
   /** A whole number, `from` ≤ n ≤ `to`. */
   between(from: number, to: number): number;
