@@ -1,9 +1,9 @@
-import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Bounds, type Trace, type VerifyOptions, verify } from '../../src/verify/index.ts';
 import { startPostgres } from '../../src/verify/servers/postgres-server.ts';
 import type { Result } from '../contest.ts';
 import type { Suite } from '../suites.ts';
+import { CORPUS, playCorpus } from './corpus.ts';
 import { inboxFactory } from './in-process.ts';
 
 const corpus = new URL('../../examples/verify/', import.meta.url);
@@ -95,27 +95,15 @@ async function msToStory(handler: string): Promise<number> {
 }
 
 async function secondsForCorpus(postgres: string, say: (line: string) => void): Promise<number> {
-  const files = readdirSync(corpus).filter(
-    file => file.endsWith('.ts') && !file.startsWith('ok-') && !file.endsWith('fixture.ts'),
-  );
-  let convicted = 0;
-  let longest = { file: '', ms: 0 };
   const start = performance.now();
-  const next = files.values();
-  const worker = async () => {
-    for (const file of next) {
-      const began = performance.now();
-      const report = await verify({ handler: fileURLToPath(new URL(file, corpus)), postgres });
-      if (report.verdict === 'convicted') convicted++;
-      else say(`${file} was not convicted: ${report.why}`);
-      const ms = performance.now() - began;
-      if (ms > longest.ms) longest = { file, ms };
-    }
-  };
-  await Promise.all([worker(), worker()]);
+  const played = await playCorpus(CORPUS.wrong, { postgres });
   const seconds = (performance.now() - start) / 1_000;
+  for (const { file, report } of played)
+    if (report.verdict !== 'convicted') say(`${file} was not convicted: ${report.why ?? 'acquitted'}`);
+  const convicted = played.filter(({ report }) => report.verdict === 'convicted').length;
+  const longest = played.reduce((x, y) => (x.ms > y.ms ? x : y));
   say(
-    `${convicted} of ${files.length} wrong handlers convicted; the longest was ${longest.file} (${Math.round(longest.ms)} ms)`,
+    `${convicted} of ${played.length} wrong handlers convicted; the longest was ${longest.file} (${Math.round(longest.ms)} ms)`,
   );
   return seconds;
 }

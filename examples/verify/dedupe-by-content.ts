@@ -13,6 +13,8 @@ export const verify = {
   expect: 'lost',
   missed: 'the plain delivery, which is taken for right, loses the second payment, too',
   cost: 0,
+  // The search has nothing to find.
+  bounds: { total: 1 },
 };
 
 export default async function onPayment({ account, amount }: typeof fixture.message) {

@@ -50,8 +50,8 @@ export interface HttpAnswer {
 
 export interface VerifyOptions extends VerifyFixture {
   /**
-   * `./src/pay.ts#onPayment`: a module, relative to the working directory, and what it exports; it runs unmodified in processes
-   * of its own, which are killed. Or a function that makes a consumer for the servers it is told: several times faster, in this
+   * `./src/pay.ts#onPayment`: a module, relative to the working directory or as a file URL, and what it exports; it runs
+   * unmodified in processes of its own, which are killed. Or a function that makes a consumer for the servers it is told: several times faster, in this
    * process, where a crash is that nothing of the consumer gets through any more.
    */
   readonly handler: string | HandlerFactory;

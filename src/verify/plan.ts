@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { BROKERS, type BrokerRules } from './brokers.ts';
 import type { HandlerFactory } from './hosts/in-process-body.ts';
 import {
@@ -95,7 +95,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
 function codeOf(handler: string | HandlerFactory): Code {
   if (typeof handler !== 'string') return { kind: 'factory', factory: handler };
   const [path = '', name] = handler.split('#');
-  const file = resolve(path);
+  const file = path.startsWith('file:') ? fileURLToPath(path) : resolve(path);
   if (!existsSync(file)) throw new VerifyError(`module ${path} does not exist (looked for ${file})`);
   if (statSync(file).isDirectory()) throw new VerifyError(`module ${path} is a directory; name the file in it`);
   return { kind: 'module', file, url: pathToFileURL(file).href, export: name };

@@ -12,7 +12,7 @@ interface Result {
   readonly seed: number;
   readonly kills: number;
   readonly payments: number;
-  readonly consumers: readonly Readonly<Record<string, number | string>>[];
+  readonly consumers: readonly Readonly<Record<string, unknown>>[];
   readonly proved: boolean;
 }
 
@@ -45,6 +45,8 @@ test(`only nevertwice is right to the cent (seed ${SEED})`, async () => {
     ['mark-first', 'WRONG'],
   ]);
   expect(own).toEqual(['nevertwice', own[1], own[1], '0', '0', 'right to the cent']);
+  const [, why] = stdout.split('nevertwice verify on the same handlers');
+  expect(why!.match(/^ {2}\S+ +(?:double|lost), after \d+ executions: /gm)).toHaveLength(3);
 }, 120_000);
 
 test('with the fewest kills it proves as much, and --json is the result alone', async () => {
@@ -57,6 +59,16 @@ test('with the fewest kills it proves as much, and --json is the result alone', 
     ['check-then-act', 'wrong', 2],
     ['mark-first', 'wrong', 2],
     ['nevertwice', 'right', 2],
+  ]);
+  expect(result.consumers.map(({ verify }) => verify)).toEqual([
+    { verdict: 'double', executions: expect.any(Number), because: expect.stringContaining('once for each delivery') },
+    { verdict: 'double', executions: expect.any(Number), because: expect.stringContaining('INSERT INTO credits') },
+    {
+      verdict: 'lost',
+      executions: expect.any(Number),
+      because: expect.stringContaining('committed before the effect'),
+    },
+    null,
   ]);
 }, 120_000);
 

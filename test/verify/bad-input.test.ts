@@ -54,6 +54,8 @@ test.for([
   ],
   ['a handler that hangs', `export default () => new Promise(() => {})`, /cannot hold/],
   ['a handler that never acks', `export default async () => {}`, /never acked/, { manualAck: true }],
+  // Whatever is delivered to it, nothing could be doubled or lost: a wrong message, or a branch that does not commit.
+  ['a handler that changes nothing', `export default async () => {}`, /a plain delivery changes nothing/],
   [
     'a handler that waits for a timer',
     `export default async () => { await new Promise(resolve => setTimeout(resolve, 20)) }`,
@@ -71,7 +73,10 @@ test.for([
 
 test('a handler that prints a megabyte is judged all the same', LONG, async () => {
   const handler = join(folder, 'prints.mjs');
-  writeFileSync(handler, `export default async () => { console.log('x'.repeat(1_000_000)) }`);
+  writeFileSync(
+    handler,
+    `export default async (message, broker) => { console.log('x'.repeat(1_000_000)); await broker.publish('paid') }`,
+  );
   const report = await verify({
     ...common,
     handler,

@@ -1,19 +1,15 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFile } from 'node:fs/promises';
 import { describe, expect, inject, test } from 'vitest';
-import { readFixture } from '../../src/verify/hosts/read-fixture.ts';
-import { render, type VerifyOptions, verify } from '../../src/verify/index.ts';
+import { aboutOf, CORPUS, example, pathOf } from '../../bench/verify/corpus.ts';
+import { render, verify } from '../../src/verify/index.ts';
 import { redisMissing } from '../../src/verify/servers/redis-server.ts';
 import { freshDatabase } from '../support/postgres.ts';
 
 const LONG = process.env.NEVERTWICE_KILLS !== undefined;
-const folder = new URL('../../examples/verify/', import.meta.url);
-const files = readdirSync(folder).filter(file => /\.ts$/.test(file) && !/fixture\.ts$/.test(file));
+const { right, wrong } = CORPUS;
 // The verifier starts a Redis for those that need one.
 const noRedis = (await redisMissing()) !== undefined;
 const left = (file: string) => noRedis && file.includes('redis');
-const right = files.filter(file => file.startsWith('ok-'));
-const wrong = files.filter(file => !file.startsWith('ok-'));
 
 /** All of them start some fifteen hundred processes. What people write most is played every time, the rest in the long run. */
 const EVERY_TIME = [
@@ -44,35 +40,19 @@ const EVERY_TIME = [
 ];
 const now = (file: string) => LONG || EVERY_TIME.includes(file.replace(/\.ts$/, ''));
 
-interface Expected {
-  readonly expect: string;
-  readonly cost: number;
-  readonly bounds?: VerifyOptions['bounds'];
-  /** Why the verifier does not find it. */
-  readonly missed?: string;
-}
-
-/** Expected verdict and the least trouble that it takes, as the example itself says. */
-async function expected(file: string): Promise<Expected> {
-  const { verify: fixture } = await readFixture(fileURLToPath(new URL(file, folder)));
-  return fixture as never;
-}
-
-function pathOf(file: string): string {
-  return fileURLToPath(new URL(file, folder));
-}
-
 // One server for all; each run has a database of its own on it.
 const postgres = () => inject('services').NEVERTWICE_TEST_POSTGRES!;
 
 test('there are enough of them, each with a comment that says why, in the README beside them', async () => {
   expect(wrong.length).toBeGreaterThanOrEqual(40);
   expect(right.length).toBeGreaterThanOrEqual(15);
-  const readme = readFileSync(new URL('README.md', folder), 'utf8');
+  const readme = await readFile(new URL('../../examples/verify/README.md', import.meta.url), 'utf8');
+  const files = [...wrong, ...right];
   expect(EVERY_TIME.filter(name => !files.includes(`${name}.ts`))).toEqual([]);
   for (const file of files) {
-    expect(readFileSync(new URL(file, folder), 'utf8'), file).toMatch(/^\/\/ \w/);
-    expect(readme, file).toContain(`[${file}](${file})`);
+    const about = aboutOf(file);
+    expect(about, file).toMatch(/^\w.*[.]$/);
+    expect(readme, `${file}: run node scripts/corpus-table.ts`).toContain(`| [${file}](${file}) | ${about}`);
   }
   // The shared server answers at all, before sixty runs complain that it does not.
   await (await freshDatabase()).drop();
@@ -81,7 +61,7 @@ test('there are enough of them, each with a comment that says why, in the README
 describe('wrong handlers are convicted, by the shortest story', () => {
   test.for(wrong.filter(now))('%s', { timeout: 90_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
-    const { expect: verdict, cost, missed } = await expected(file);
+    const { expect: verdict, cost, missed } = await example(file);
     // One that is missed may be found some time, by another order of its requests; it must not be called anything else.
     const bounds = missed === undefined ? {} : { bounds: { total: 1 } };
     const report = await verify({ handler: pathOf(file), postgres: postgres(), ...bounds });
@@ -97,7 +77,7 @@ describe('wrong handlers are convicted, by the shortest story', () => {
 describe('right handlers are acquitted', () => {
   test.for(right.filter(now))('%s', { timeout: LONG ? 900_000 : 150_000 }, async (file, { skip }) => {
     if (left(file)) skip('there is no redis-server');
-    const { bounds } = await expected(file);
+    const { bounds } = await example(file);
     const report = await verify({
       handler: pathOf(file),
       postgres: postgres(),

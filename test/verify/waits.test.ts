@@ -106,9 +106,3 @@ test('a handler that forgets its COMMIT', { timeout }, async () => {
   );
   expect(report.convictions[0]?.verdict, told(report)).toBe('stuck');
 });
-
-test('a handler without any effect is no proof of anything', { timeout }, async () => {
-  const report = await judged(onClient(async client => void (await client.query('SELECT balance FROM wallet'))));
-  expect(report.verdict, told(report)).toBe('unknown');
-  expect(report.why).toContain('a plain delivery changes nothing');
-});

@@ -6,7 +6,7 @@ import { parseCommand, wholeNumber } from '../arguments.ts';
 import { CommandError } from '../command-error.ts';
 import type { Command } from '../command-line.ts';
 import { CONTESTANTS, type Contestant, judge } from '../demo/judge.ts';
-import { asJson, heading, report, standings } from '../demo/report.ts';
+import { asJson, heading, reasons, report, standings } from '../demo/report.ts';
 import { scheduleFor } from '../demo/schedule.ts';
 import { type Outcome, type Standing, trial } from '../demo/trial.ts';
 import { EXIT } from '../exit-codes.ts';
@@ -17,7 +17,7 @@ const DRAW_EVERY_MS = 100;
 
 const HELP = `nevertwice demo [--seed N] [--kills N] [--json]
 
-Shows on your machine what at-least-once delivery does to a wallet. It needs nothing but this package and about ten
+Shows on your machine what at-least-once delivery does to a wallet. It needs nothing but this package and about fifteen
 seconds: a broker in this process, services in processes of their own, SQLite files in a temporary folder.
 
   nevertwice demo
@@ -31,13 +31,14 @@ change hands while messages are in work, two processes at once, and SIGKILL at a
   mark-first       records the id, then credits
   nevertwice       claims the id in the transaction that credits
 
-It ends in a table of what each wallet should hold and holds, and of payments that were doubled and lost.
+It ends in a table of what each wallet should hold and holds, and of payments that were doubled and lost. Then
+nevertwice verify looks at the three others, and says without any luck what is wrong with each.
 
   --seed N     which payments and faults; default: another one every time, printed so that you can play it again
   --kills N    how often each service is killed; default ${KILLS}, from 2 to 1000
   --json       { seed, kills, payments, consumers, proved }, where each consumer is
-               { consumer, expectedCents, actualCents, wrongBalances, doubled, lost, kills, deliveries, verdict }
-               and its verdict is "right" or "wrong"
+               { consumer, expectedCents, actualCents, wrongBalances, doubled, lost, kills, deliveries, verdict, verify }
+               and its verdict is "right" or "wrong"; verify is { verdict, executions, because }, or null for nevertwice
 
 Exit codes: 0 nevertwice was right to the cent and the three others were not; 3 otherwise, since the demo has then
 proved nothing, or found a bug; 1 a mistake in the command line; 130 and 143 stopped by SIGINT and SIGTERM.`;
@@ -77,7 +78,12 @@ async function run(args: readonly string[], output: Output, contestants: readonl
     output.erase();
   }
   const judgement = judge(outcomes, contestants);
-  output.result(json ? JSON.stringify(asJson(judgement, schedule)) : report(judgement, schedule));
+  if (!json) output.result(report(judgement, schedule));
+  // Loaded when it is needed: whoever asks for the help should not wait for it.
+  const { explain } = await import('../demo/explain.ts');
+  const explanations = await explain(contestants.map(({ service }) => service));
+  if (json) output.result(JSON.stringify(asJson(judgement, schedule, explanations)));
+  else if (explanations.length > 0) output.result(`\n${reasons(explanations)}`);
   return judgement.proved ? EXIT.done : EXIT.unproven;
 }
 

@@ -35,8 +35,8 @@ The module may say the rest itself:
   --message FILE       the message as JSON; repeat it for several
   --schema SQL|FILE    tables, as SQL or the name of a .sql file
   --seed SQL|FILE      what is there before the first message
-  --env NAME=VALUE     a variable of the handler; the values postgres, redis and http lead to servers that are started and
-                       held; anything else is passed on. Default with a schema: DATABASE_URL=postgres
+  --env NAME=VALUE     a variable of the handler; postgres, redis and http lead to servers that are started and held, sqlite
+                       is a file with the schema; anything else is passed on. Default with a schema: DATABASE_URL=postgres
   --broker NAME        kafka, rabbitmq, sqs, sqs-fifo, nats or redis-streams: what can happen at all. Default rabbitmq
   --batch              the handler gets all messages as one array
   --manual-ack         the handler calls ack() of its second argument; otherwise returning is the ack

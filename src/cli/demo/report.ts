@@ -1,11 +1,14 @@
 import { styleText } from 'node:util';
+import { wrapped } from '../../verify/report/text.ts';
 import { number } from '../progress.ts';
 import { table } from '../table.ts';
+import type { Explanation } from './explain.ts';
 import type { Contestant, Judgement } from './judge.ts';
 import type { Schedule } from './schedule.ts';
 import type { Outcome, Standing } from './trial.ts';
 
 const BAR = 24;
+const WIDTH = 120;
 
 export function heading({ seed, rounds, payments }: Schedule, contestants: readonly Contestant[]): string {
   const names = Math.max(...contestants.map(({ service }) => service.length));
@@ -60,10 +63,33 @@ function conclusion(rows: Judgement['rows'], proved: boolean, seed: number): str
     .join('\n');
 }
 
-export function asJson({ rows, proved }: Judgement, { seed, rounds, payments }: Schedule): object {
+/** Why, by the verifier, as a list. */
+export function reasons(explanations: readonly Explanation[]): string {
+  const names = Math.max(...explanations.map(({ service }) => service.length));
+  const indent = names + 4;
+  return [
+    'nevertwice verify on the same handlers, which needs no luck:',
+    '',
+    ...explanations.flatMap(({ service, verdict, executions, because }) => {
+      const lines = wrapped(`${verdict}, after ${executions} executions: ${because}`, WIDTH - indent);
+      return lines.map((line, i) => `${`  ${i === 0 ? service : ''}`.padEnd(indent)}${line}`);
+    }),
+    '',
+    'Yours: nevertwice verify ./src/pay.ts#onPay --message m.json --schema s.sql --env DATABASE_URL=postgres',
+  ].join('\n');
+}
+
+export function asJson(
+  { rows, proved }: Judgement,
+  { seed, rounds, payments }: Schedule,
+  explanations: readonly Explanation[],
+): object {
   const consumers = rows.map(({ outcome, isRight }) => {
     const { service, ...rest }: Outcome = outcome;
-    return { consumer: service, ...rest, verdict: isRight ? 'right' : 'wrong' };
+    const explained = explanations.find(one => one.service === service);
+    const { verdict, executions, because } = explained ?? {};
+    const verify = explained === undefined ? null : { verdict, executions, because };
+    return { consumer: service, ...rest, verdict: isRight ? 'right' : 'wrong', verify };
   });
   return { seed, kills: rounds.length, payments: payments.length, consumers, proved };
 }

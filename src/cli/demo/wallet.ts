@@ -4,7 +4,7 @@ import type { Payment } from './payment.ts';
  * The wallet of one service. A credit is one row, and the trigger moves the balance in the same statement: so even the
  * broken services have an atomic effect, and the rows tell how often each payment had it.
  */
-const TABLES = `
+export const WALLET_TABLES = `
 PRAGMA journal_mode = WAL;
 CREATE TABLE wallet (customer TEXT PRIMARY KEY, balance_cents INTEGER NOT NULL);
 CREATE TABLE credits (payment TEXT NOT NULL, customer TEXT NOT NULL, cents INTEGER NOT NULL);
@@ -20,7 +20,7 @@ const open = (file: string) => new (process.getBuiltinModule('node:sqlite').Data
 
 export function createWallet(file: string): void {
   const database = open(file);
-  database.exec(TABLES);
+  database.exec(WALLET_TABLES);
   database.close();
 }
 

@@ -1,21 +1,25 @@
 import type { Delivery } from '../../../ports/delivery.ts';
 import type { Lane } from '../../../ports/source.ts';
 import type { Payment } from '../payment.ts';
-import type { Surroundings } from './service.ts';
+import { openWallet, type Wallet } from '../wallet.ts';
+import type { Service, Surroundings } from './service.ts';
 
 const POSITIONS = { load: async () => undefined, save: async () => undefined };
 
+/** What a hand-written service does with one payment. */
+export type Handle = (wallet: Wallet, payment: Payment, reach: Surroundings['reach']) => Promise<void>;
+
 /** At-least-once, as most consumers have it: handle a message, and only then acknowledge it. */
-export async function consumeOneByOne(
-  around: Surroundings,
-  handle: (payment: Payment) => Promise<void>,
-): Promise<void> {
-  const { source, stopped } = around;
-  const lanes: Promise<void>[] = [];
-  for await (const lane of source.receive({ signal: stopped, consumer: 'wallet', positions: POSITIONS })) {
-    lanes.push(consumeLane(around, lane, handle));
-  }
-  await Promise.all(lanes);
+export function oneByOne(handle: Handle): Service {
+  return async around => {
+    const { source, stopped, file, reach } = around;
+    const wallet = openWallet(file);
+    const lanes: Promise<void>[] = [];
+    for await (const lane of source.receive({ signal: stopped, consumer: 'wallet', positions: POSITIONS })) {
+      lanes.push(consumeLane(around, lane, payment => handle(wallet, payment, reach)));
+    }
+    await Promise.all(lanes);
+  };
 }
 
 async function consumeLane(
