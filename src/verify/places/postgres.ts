@@ -200,6 +200,7 @@ class Postgres implements PostgresPlace {
   }
 
   #sequences: Map<string, string | null> | undefined;
+  #closed = false;
 
   async #rows(sql: string): Promise<any[]> {
     return ((await this.#ask(sql)) as { rows: any[] }).rows;
@@ -225,7 +226,8 @@ class Postgres implements PostgresPlace {
 
   async #gone(backends: readonly number[]): Promise<void> {
     if (backends.length === 0) return;
-    for (;;) {
+    // A client may say goodbye as late as when all is over, and nobody waits for what comes of it then.
+    while (!this.#closed) {
       const left = await this.#rows(`SELECT FROM pg_stat_activity WHERE pid IN (${backends.join(', ')})`);
       if (left.length === 0) return;
       await sleep(1);
@@ -258,7 +260,9 @@ class Postgres implements PostgresPlace {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     this.#upstreams.close();
+    await this.#asking;
     await this.#admin.end().catch(() => undefined);
     await this.#server.query(`DROP DATABASE ${this.#name} WITH (FORCE)`).catch(() => undefined);
     await this.#server.end().catch(() => undefined);

@@ -33,6 +33,7 @@ class Redis implements RedisPlace {
   readonly #options: RedisOptions;
   readonly #address: RedisAddress;
   readonly #admin: RedisClient;
+  #closed = false;
 
   constructor(options: RedisOptions, address: RedisAddress, admin: RedisClient) {
     this.#options = options;
@@ -59,8 +60,15 @@ class Redis implements RedisPlace {
   async #gone(clients: readonly string[]): Promise<void> {
     if (clients.length === 0) return;
     const beginnings = clients.map(client => `id=${client} `);
-    while ((await this.#clients()).some(line => beginnings.some(beginning => line.startsWith(beginning))))
-      await sleep(1);
+    const left = (lines: readonly string[]) =>
+      lines.some(line => beginnings.some(beginning => line.startsWith(beginning)));
+    // A client may say goodbye as late as when all is over, and nobody waits for what comes of it then.
+    const clients = () =>
+      this.#clients().catch((error: Error) => {
+        if (this.#closed) return [];
+        throw error;
+      });
+    while (!this.#closed && left(await clients())) await sleep(1);
   }
 
   async #waits(client: string): Promise<boolean> {
@@ -141,6 +149,7 @@ class Redis implements RedisPlace {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     this.#admin.close();
   }
 }
