@@ -63,12 +63,12 @@ class Redis implements RedisPlace {
     const left = (lines: readonly string[]) =>
       lines.some(line => beginnings.some(beginning => line.startsWith(beginning)));
     // A client may say goodbye as late as when all is over, and nobody waits for what comes of it then.
-    const clients = () =>
+    const connected = () =>
       this.#clients().catch((error: Error) => {
         if (this.#closed) return [];
         throw error;
       });
-    while (!this.#closed && left(await clients())) await sleep(1);
+    while (!this.#closed && left(await connected())) await sleep(1);
   }
 
   async #waits(client: string): Promise<boolean> {
