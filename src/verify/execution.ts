@@ -26,6 +26,8 @@ export interface Stage {
   readonly killAlways: boolean;
   /** Lets leases run out; undefined where the handler has none. */
   readonly expire: (() => Promise<void>) | undefined;
+  /** The handler reads the clock of its process. */
+  readonly clocks: boolean;
   /** Faults are offered at all; without them an execution is a plain delivery. */
   readonly faults: boolean;
 }
@@ -47,6 +49,7 @@ export interface Execution {
   /** Consumers that are as they were at their start, but for what they remember. */
   readonly left: readonly Host[];
   readonly ungated: ReadonlySet<string>;
+  readonly readsClock: boolean;
   /** Crashes, cut connections, copies and switches, all together. */
   readonly spent: number;
 }
@@ -77,8 +80,13 @@ const DELIVERIES = 5;
 /** As long PostgreSQL needs to break a deadlock, and some more. */
 const LOCKED_FOR_MS = 4_000;
 
+/** More than any lease, and less than what a message is kept for. */
+const AHEAD_MS = 3_600_000;
+
 interface Slot {
   readonly who: number;
+  /** Its clock is so far ahead of the others'. */
+  aheadMs: number;
   host: Host | undefined;
   copy: Copy | undefined;
   waiting: Waiting[];
@@ -109,6 +117,8 @@ interface Action extends Option {
   readonly perform: () => Promise<void>;
 }
 
+type Add = (label: string, cost: Cost, perform: () => Promise<void>) => void;
+
 /** Plays one execution: at each moment the player chooses what happens next. */
 export function execute(stage: Stage, player: Player): Promise<Execution> {
   return new Play(stage, player).run();
@@ -125,6 +135,7 @@ class Play {
   readonly #decisionOf: number[] = [];
   readonly #published: Row[] = [];
   readonly #ungated = new Set<string>();
+  #readsClock = false;
   #current: Slot;
   #lastError = '';
   #failures = 0;
@@ -135,6 +146,7 @@ class Play {
     this.#mailbox = new Mailbox(stage.rules, stage.deliveries);
     this.#slots = Array.from({ length: stage.consumers }, (_, i) => ({
       who: i + 1,
+      aheadMs: 0,
       host: undefined,
       copy: undefined,
       waiting: [],
@@ -173,15 +185,21 @@ class Play {
   }
 
   #result(ending: Ending, left: readonly Host[]): Execution {
-    for (const { host } of this.#slots) for (const what of host?.ungated ?? []) this.#ungated.add(what);
+    for (const { host } of this.#slots) if (host !== undefined) this.#note(host);
     return {
       ending,
       trace: { events: this.#events, decisionOf: this.#decisionOf },
       published: this.#published,
       left,
       ungated: this.#ungated,
+      readsClock: this.#readsClock,
       spent: costOf(this.#player.spent),
     };
+  }
+
+  #note(host: Host): void {
+    for (const what of host.ungated) this.#ungated.add(what);
+    this.#readsClock ||= host.readsClock;
   }
 
   async #play(): Promise<Ending> {
@@ -258,7 +276,7 @@ class Play {
     const order = yields ? [...others, current] : [current, ...others];
     const someoneRuns = this.#slots.some(runnable);
     const actions: Action[] = [];
-    const add = (label: string, cost: Cost, perform: () => Promise<void>) => {
+    const add: Add = (label, cost, perform) => {
       if (this.#player.affords(cost)) actions.push({ label, cost, perform });
     };
     // Going on with a loop is what costs then, or each of its rounds would be one more execution for nothing.
@@ -282,10 +300,9 @@ class Play {
     for (const copy of this.#mailbox.ready) {
       const slot = this.#slotFor(copy);
       if (slot === undefined) continue;
-      add(`deliver ${copy.messages} to ${slot.who}`, someoneRuns ? { preemptions: 1 } : {}, () =>
-        // While nobody works on anything, nobody renews: whoever died with a lease has lost it by the time that a copy comes.
-        this.#deliver(slot, copy, copy.attempt > 1 && this.#slots.every(other => other.copy === undefined)),
-      );
+      // While nobody works on anything, nobody renews: whoever died with a lease has lost it by the time that a copy comes.
+      const late = copy.attempt > 1 && this.#slots.every(other => other.copy === undefined);
+      this.#offer(`deliver ${copy.messages}`, someoneRuns ? { preemptions: 1 } : {}, slot, () => copy, late, add);
     }
     if (!yields) land();
     const waiting = this.#flying.length > 0 || this.#slots.some(slot => slot.waiting.length > 0);
@@ -298,7 +315,7 @@ class Play {
     return actions;
   }
 
-  #faults(slot: Slot, also: Cost, add: (label: string, cost: Cost, perform: () => Promise<void>) => void): void {
+  #faults(slot: Slot, also: Cost, add: Add): void {
     const host = slot.host!;
     const held = host.held[0]!;
     const at = `${slot.who}: ${nameless(held.text)}`;
@@ -316,7 +333,17 @@ class Play {
     add(`in flight ${at}`, { ...also, crashes: 1, inFlight: 1 }, () => this.#crash(slot, 'in-flight'));
   }
 
-  #copies(add: (label: string, cost: Cost, perform: () => Promise<void>) => void): void {
+  /** A delivery; to a consumer that had none yet after another one had, also with a clock that is ahead. */
+  #offer(what: string, cost: Cost, slot: Slot, copy: () => Copy, late: boolean, add: Add): void {
+    add(`${what} on ${slot.who}`, cost, () => this.#deliver(slot, copy(), late));
+    if (!this.#stage.clocks || slot.host !== undefined || this.#events.length === 0) return;
+    add(`${what} on ${slot.who}, ahead`, { ...cost, clocks: 1 }, () => {
+      slot.aheadMs = AHEAD_MS;
+      return this.#deliver(slot, copy(), late);
+    });
+  }
+
+  #copies(add: Add): void {
     const free = this.#slots.filter(slot => slot.copy === undefined);
     const { rules } = this.#stage;
     for (const { copy, host } of this.#slots) {
@@ -324,20 +351,17 @@ class Play {
       if (!rules.overlap || copy === undefined || other === undefined || !this.#mailbox.isOut(copy)) continue;
       // Before it has done anything, a copy of it is the same as a copy after the other has done everything.
       if (host?.working !== true) continue;
-      add(`overlap ${copy.messages} on ${other.who}`, { duplicates: 1 }, () =>
-        this.#deliver(other, this.#mailbox.overlapping(copy), false),
-      );
+      const overlapping = () => this.#mailbox.overlapping(copy);
+      this.#offer(`overlap ${copy.messages}`, { duplicates: 1 }, other, overlapping, false, add);
       if (this.#stage.expire !== undefined) {
-        add(`overlap ${copy.messages} on ${other.who}, leases over`, { duplicates: 1 }, () =>
-          this.#deliver(other, this.#mailbox.overlapping(copy), true),
-        );
+        this.#offer(`leases over, overlap ${copy.messages}`, { duplicates: 1 }, other, overlapping, true, add);
       }
     }
     if (free.length < this.#slots.length || this.#flying.length > 0) return;
     for (const copy of this.#mailbox.again()) {
       for (const slot of free) {
         if (slot.host === undefined && slot !== this.#slots[1]) continue;
-        add(`again ${copy.messages} on ${slot.who}`, { duplicates: 1 }, () => this.#deliver(slot, copy, true));
+        this.#offer(`again ${copy.messages}`, { duplicates: 1 }, slot, () => copy, true, add);
       }
     }
   }
@@ -361,10 +385,12 @@ class Play {
       messages: copy.messages,
       attempt: copy.attempt,
       because: copy.because,
+      ahead: slot.aheadMs > 0,
     });
     slot.host.deliver(
       copy.messages.map(n => this.#stage.messages[n]!),
       copy.attempt,
+      slot.aheadMs,
       asked => this.#heldBroker(slot, copy, asked),
     );
   }
@@ -422,8 +448,9 @@ class Play {
     // The server does not notice the death of a client while it waits for a lock.
     for (const waiting of slot.waiting) this.#flying.push({ who: slot.who, held: waiting.held, waiting });
     const keeping = [...kept, ...slot.waiting.map(waiting => waiting.held)];
-    for (const what of host?.ungated ?? []) this.#ungated.add(what);
+    if (host !== undefined) this.#note(host);
     slot.host = undefined;
+    slot.aheadMs = 0;
     slot.copy = undefined;
     slot.waiting = [];
     if (host !== undefined && !host.exited && !kill) {

@@ -36,6 +36,8 @@ export interface VerifyFixture {
   readonly compareRedis?: boolean;
   /** Keys of Redis that run out, as patterns of `KEYS`: `lock:*`. No time passes here; a dead holder would keep them for ever. */
   readonly leases?: readonly string[];
+  /** The same for leases in tables of PostgreSQL: SQL after which they have run out, as `UPDATE jobs SET locked_until = now()`. */
+  readonly expire?: string;
   /** What the HTTP server answers, by path or by method and path, `*` for any text. Default: 200 and `{ "ok": true }`. */
   readonly http?: Readonly<Record<string, HttpAnswer>>;
 }
@@ -82,4 +84,12 @@ export interface VerifyProgress {
   readonly completeTo: number;
 }
 
-export const DEFAULT_BOUNDS: Bounds = { total: 2, duplicates: 1, crashes: 1, faults: 1, inFlight: 1, preemptions: 2 };
+export const DEFAULT_BOUNDS: Bounds = {
+  total: 2,
+  duplicates: 1,
+  crashes: 1,
+  faults: 1,
+  inFlight: 1,
+  preemptions: 2,
+  clocks: 1,
+};

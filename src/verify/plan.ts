@@ -34,6 +34,8 @@ export interface Plan {
   readonly order: 'any' | 'as-sent';
   readonly compareRedis: boolean;
   readonly leases: readonly string[];
+  /** SQL; empty for none. */
+  readonly expire: string;
   readonly http: Readonly<Record<string, HttpAnswer>>;
   readonly bounds: Bounds;
   readonly budgetMs: number;
@@ -63,6 +65,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
     throw new VerifyError(`there is no broker ${fixture.broker}; there are ${Object.keys(BROKERS).join(', ')}`);
   const schema = sql('schema', fixture.schema, file);
   const seed = sql('seed', fixture.seed, file);
+  const expire = sql('expire', fixture.expire, file);
   const env = fixture.env ?? (schema === '' ? {} : { DATABASE_URL: 'postgres' });
   const batch = fixture.batch === true;
   const plan = {
@@ -81,6 +84,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
     order: fixture.order ?? 'any',
     compareRedis: fixture.compareRedis === true,
     leases: fixture.leases ?? [],
+    expire,
     http: fixture.http ?? {},
     bounds: { ...DEFAULT_BOUNDS, ...fixture.bounds },
     budgetMs: fixture.budgetMs ?? 60_000,

@@ -31,6 +31,8 @@ export interface Report {
   /** Everything with at most so much trouble was tried. */
   readonly completeTo: number;
   readonly bounds: Bounds;
+  /** The handler reads the clock of its process: then executions with one clock ahead were among them. */
+  readonly readsClock: boolean;
   readonly plan: Plan;
   /** Columns that were not compared because they differ from run to run. */
   readonly masked: readonly string[];

@@ -10,10 +10,12 @@ export interface Cost {
   readonly inFlight?: number;
   /** A switch away from a consumer that could go on. */
   readonly preemptions?: number;
+  /** A consumer whose clock is ahead of the others'. */
+  readonly clocks?: number;
 }
 
 export type Spending = keyof Cost;
-export const SPENDINGS: readonly Spending[] = ['duplicates', 'crashes', 'faults', 'inFlight', 'preemptions'];
+export const SPENDINGS: readonly Spending[] = ['duplicates', 'crashes', 'faults', 'inFlight', 'preemptions', 'clocks'];
 
 /** Most that one execution may spend, in all and of each kind. */
 export interface Bounds extends Required<Cost> {
@@ -70,7 +72,7 @@ export class Player {
   /** The labels at each decision of the tape, where they are known. */
   readonly #expected: readonly string[] | undefined;
   readonly #bounds: Bounds;
-  #spent: Record<Spending, number> = { duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0 };
+  #spent: Record<Spending, number> = { duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0, clocks: 0 };
 
   constructor(tape: Tape, bounds: Bounds, expected?: readonly string[]) {
     this.#tape = tape;

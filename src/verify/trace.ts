@@ -12,6 +12,8 @@ export type TraceEvent =
       readonly attempt: number;
       /** Why a copy came, where it is not the first. */
       readonly because: string | undefined;
+      /** The clock of this consumer is an hour ahead of the others'. */
+      readonly ahead: boolean;
     }
   | {
       readonly event: 'step';

@@ -19,7 +19,7 @@ import type { State } from './world.ts';
 const CONFIRMATIONS = 3;
 /** This part of the time is left to chance where the search does not end before: further troubles than it would come to. */
 const WALKS = 0.2;
-const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0 };
+const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0, clocks: 0 };
 
 /**
  * Runs a handler with everything that its broker and its network can do to it, cheapest first, on real servers, and looks
@@ -64,6 +64,8 @@ class Verification {
   #patienceMs = 0;
   #silent: string | undefined;
   #walks = 0;
+  /** Set before the search: it must offer the same each time. */
+  #clocks = false;
 
   constructor(plan: Plan, theatre: Theatre, options: VerifyOptions) {
     this.#plan = plan;
@@ -177,6 +179,8 @@ class Verification {
     await this.#theatre.fresh();
     await postgres?.learnTables();
     await sqlite?.learnTables();
+    // What is wrong with it should be known before anything depends on it.
+    await this.#expire();
     await this.#theatre.reset();
     const seed = await this.#theatre.state([], []);
     const first = await this.#plain();
@@ -190,6 +194,7 @@ class Verification {
     const one = this.#theatre.reusable ? first : await this.#plain();
     const other = this.#theatre.reusable ? second : await this.#plain();
     if (one.execution.ending.ending !== 'done') return this.#failsAlone(one);
+    this.#clocks = one.execution.readsClock;
     learnNoise(mask, one.state, other.state);
     for (const column of postgres?.columns.numbered ?? []) mask.learn(column);
     const orders = await this.#orders();
@@ -241,12 +246,19 @@ class Verification {
       consumers: 2,
       locks: this.#theatre.postgres,
       patienceMs: this.#patienceMs,
-      expire: this.#plan.leases.length === 0 ? undefined : async () => this.#theatre.redis?.expire(),
+      expire: this.#plan.leases.length === 0 && this.#plan.expire === '' ? undefined : () => this.#expire(),
       take: () => this.#theatre.take(),
+      clocks: this.#clocks,
       faults,
       // Cut off from a file nobody can be.
       killAlways: killAlways || this.#theatre.sqlite !== undefined,
     };
+  }
+
+  async #expire(): Promise<void> {
+    const { redis, postgres } = this.#theatre;
+    await redis?.expire();
+    if (this.#plan.expire !== '') await postgres?.expire(this.#plan.expire);
   }
 
   /** Each message once, without any trouble. */
@@ -378,6 +390,7 @@ class Verification {
       ms: this.#ms,
       completeTo,
       bounds: this.#plan.bounds,
+      readsClock: this.#clocks,
       plan: this.#plan,
       masked: this.#oracle?.mask.learned ?? [],
       assertOnce() {

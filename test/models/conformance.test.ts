@@ -120,6 +120,7 @@ describe('what is no path', () => {
     messages: [0],
     attempt: 1,
     because: undefined,
+    ahead: false,
   });
   const step = (who: number, text: string, more: Partial<Extract<TraceEvent, { event: 'step' }>> = {}): TraceEvent => ({
     event: 'step',

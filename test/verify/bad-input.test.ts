@@ -54,6 +54,12 @@ test.for([
   ],
   ['a handler that hangs', `export default () => new Promise(() => {})`, /cannot hold/],
   ['a handler that never acks', `export default async () => {}`, /never acked/, { manualAck: true }],
+  [
+    'leases that cannot run out',
+    `export default async () => {}`,
+    /the SQL of expire fails/,
+    { expire: 'UPDATE lease' },
+  ],
   // Whatever is delivered to it, nothing could be doubled or lost: a wrong message, or a branch that does not commit.
   ['a handler that changes nothing', `export default async () => {}`, /a plain delivery changes nothing/],
   [

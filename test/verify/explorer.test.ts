@@ -10,6 +10,7 @@ const bounds = (total: number): Bounds => ({
   faults: 9,
   inFlight: 9,
   preemptions: 9,
+  clocks: 9,
 });
 
 /** A made-up program: at each of its steps it may go on, be cut, or crash, which ends it. */

@@ -24,7 +24,7 @@ export const plan = {
 } as Partial<Plan> as Plan;
 
 export function deliver(who: number, attempt = 1, because?: string, messages: readonly number[] = [0]): TraceEvent {
-  return { event: 'deliver', who, messages, attempt, because };
+  return { event: 'deliver', who, messages, attempt, because, ahead: false };
 }
 
 /** A statement that was carried out, unless `more` says otherwise. */
@@ -93,6 +93,7 @@ export function report(more: Partial<Report>): Report {
     ms: 6_100,
     completeTo: more.verdict === 'convicted' ? 0 : 2,
     bounds: DEFAULT_BOUNDS,
+    readsClock: false,
     plan,
     masked: [],
     assertOnce: () => undefined,

@@ -11,6 +11,7 @@ const bounds = (total: number): Bounds => ({
   faults: 9,
   inFlight: 9,
   preemptions: 9,
+  clocks: 9,
 });
 
 /** A made-up program of so many steps, at each of which it may be cut: the steps at which it was. */

@@ -35,6 +35,7 @@ The module may say the rest itself:
   --message FILE       the message as JSON; repeat it for several
   --schema SQL|FILE    tables, as SQL or the name of a .sql file
   --seed SQL|FILE      what is there before the first message
+  --expire SQL|FILE    after it leases in tables have run out, as they do while a message waits for its redelivery
   --env NAME=VALUE     a variable of the handler; postgres, redis and http lead to servers that are started and held, sqlite
                        is a file with the schema; anything else is passed on. Default with a schema: DATABASE_URL=postgres
   --broker NAME        kafka, rabbitmq, sqs, sqs-fifo, nats or redis-streams: what can happen at all. Default rabbitmq
@@ -81,6 +82,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
       message: many,
       schema: one,
       seed: one,
+      expire: one,
       env: many,
       broker: one,
       batch: flag,
@@ -110,6 +112,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
         messages: values.message?.map(messageIn),
         schema: values.schema,
         seed: values.seed,
+        expire: values.expire,
         env: values.env === undefined ? undefined : Object.fromEntries(values.env.map(variable)),
         broker: values.broker as BrokerName | undefined,
         batch: values.batch,

@@ -2,6 +2,7 @@
 import { flushCompileCache } from 'node:module';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { resolveOwnPackage } from '../../cli/own-package.ts';
+import { watchClock } from './clock.ts';
 import { loadHandler } from './load-handler.ts';
 import type { ChildSettings, FromChild, ToChild } from './protocol.ts';
 import { Requests } from './requests.ts';
@@ -12,6 +13,7 @@ const say = (message: FromChild) => void process.send?.(message);
 const requests = new Requests(say);
 
 resolveOwnPackage();
+const clock = watchClock();
 const ungated = watchUngated(settings.gated, what => say({ say: 'ungated', what }));
 try {
   // Before the user's module takes the methods that are replaced.
@@ -33,9 +35,15 @@ try {
   flushCompileCache();
   say({ say: 'ready' });
 
-  async function deliver({ delivery, messages, attempt }: Extract<ToChild, { say: 'deliver' }>): Promise<void> {
+  async function deliver({
+    delivery,
+    messages,
+    attempt,
+    aheadMs,
+  }: Extract<ToChild, { say: 'deliver' }>): Promise<void> {
     let error: string | undefined;
     ungated.began();
+    clock.began(aheadMs);
     try {
       await handle(messages, { ...requests.broker, attempt });
     } catch (thrown) {
@@ -45,7 +53,8 @@ try {
     await nextTurn();
     await nextTurn();
     ungated.ended();
-    say({ say: 'done', delivery, ...(error === undefined ? {} : { error: error.slice(0, 300) }) });
+    const readClock = clock.ended();
+    say({ say: 'done', delivery, readClock, ...(error === undefined ? {} : { error: error.slice(0, 300) }) });
   }
 } catch (error) {
   const { whyBroken } = await import('./why-broken.ts');

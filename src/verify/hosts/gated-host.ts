@@ -41,6 +41,7 @@ class GatedHost implements Host, Ears {
   proxies: readonly Gate[] = [];
   readonly held: Held[] = [];
   readonly ungated = new Set<string>();
+  readsClock = false;
   /** Undefined while it is loading: what it asks for then (a migration, a first connection) is not held. */
   #body: Body | undefined;
   #exited = false;
@@ -84,10 +85,10 @@ class GatedHost implements Host, Ears {
     if (at !== -1) this.held.splice(at, 1);
   }
 
-  deliver(messages: readonly VerifyMessage[], attempt: number, onAsked: (asked: Asked) => Held): void {
+  deliver(messages: readonly VerifyMessage[], attempt: number, aheadMs: number, onAsked: (asked: Asked) => Held): void {
     this.#onAsked = onAsked;
     this.#ended = false;
-    this.#body?.tell({ say: 'deliver', delivery: ++this.#deliveries, messages, attempt });
+    this.#body?.tell({ say: 'deliver', delivery: ++this.#deliveries, messages, attempt, aheadMs });
   }
 
   async rest(thinkMs: number): Promise<Rest> {
@@ -168,6 +169,7 @@ class GatedHost implements Host, Ears {
     }
     if (message.say === 'pong') this.#pong.resolve();
     if (message.say !== 'done' || message.delivery !== this.#deliveries) return;
+    if (message.readClock === true) this.readsClock = true;
     const answer = () => {
       this.#ended = true;
       this.#wake();

@@ -21,8 +21,10 @@ export interface Host {
   readonly ungated: ReadonlySet<string>;
   /** Resolves when it waits for a decision, has nothing to do, has ended, or has been silent for `thinkMs`. */
   rest(thinkMs: number): Promise<Rest>;
-  /** Hands it a delivery; `onAsked` answers what it asks the broker. */
-  deliver(messages: readonly VerifyMessage[], attempt: number, onAsked: (asked: Asked) => Held): void;
+  /** The handler has read the clock of its process. */
+  readonly readsClock: boolean;
+  /** Hands it a delivery, with its clock so far ahead; `onAsked` answers what it asks the broker. */
+  deliver(messages: readonly VerifyMessage[], attempt: number, aheadMs: number, onAsked: (asked: Asked) => Held): void;
   /** Takes a request from the list: somebody has decided about it. */
   take(held: Held): void;
   /** Ends it at once, as SIGKILL does; what is in `kept` may still land. */

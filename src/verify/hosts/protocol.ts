@@ -7,6 +7,8 @@ export type ToChild =
       readonly delivery: number;
       readonly messages: readonly VerifyMessage[];
       readonly attempt: number;
+      /** By so much the clock of the process is ahead meanwhile. */
+      readonly aheadMs: number;
     }
   /** Wants a `pong`: by then everything that was on its way has arrived. */
   | { readonly say: 'ping' }
@@ -19,7 +21,7 @@ export type FromChild =
   | { readonly say: 'broken'; readonly why: string }
   /** The handler asks the broker by hand. */
   | { readonly say: 'broker'; readonly request: number; readonly what: BrokerRequest }
-  | { readonly say: 'done'; readonly delivery: number; readonly error?: string }
+  | { readonly say: 'done'; readonly delivery: number; readonly error?: string; readonly readClock?: boolean }
   | { readonly say: 'pong' }
   /** Something that nobody holds: a connection past the proxies, a timer. */
   | { readonly say: 'ungated'; readonly what: string };

@@ -64,7 +64,8 @@ function placeOf(args: readonly unknown[]): { host: string; port: number } | und
 const OWN = new URL('../../', import.meta.url).href;
 
 /** The line of the code that called, unless that is Node's, a package's or our own. */
-function userLine(stack: string): string | undefined {
+/** Where the user's own code is the caller's caller: neither a package of his, nor Node.js, nor the verifier. */
+export function userLine(stack: string): string | undefined {
   const caller = stack
     .split('\n')
     .slice(2)

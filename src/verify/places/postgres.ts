@@ -29,6 +29,12 @@ export interface PostgresPlace extends LockingPlace {
    * the tables of this library those stay that say who the consumers are.
    */
   learnTables(): Promise<void>;
+  /**
+   * Lets leases in tables run out.
+   *
+   * @throws VerifyError
+   */
+  expire(sql: string): Promise<void>;
   /** The columns by which rows are told apart, and those that the database numbers itself. */
   readonly columns: ColumnFacts;
 }
@@ -245,6 +251,16 @@ class Postgres implements PostgresPlace {
 
   async reset(): Promise<void> {
     await this.#ask(this.#reset).catch(busy);
+  }
+
+  async expire(sql: string): Promise<void> {
+    try {
+      await this.#ask(sql);
+    } catch (error) {
+      // Whoever has a lease locked in an open transaction is at work on it.
+      if ((error as { code?: string }).code === '55P03') return;
+      throw new VerifyError(`the SQL of expire fails: ${(error as Error).message}`, { cause: error });
+    }
   }
 
   async state(): Promise<State> {

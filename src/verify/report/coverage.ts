@@ -1,18 +1,18 @@
 import type { Report } from '../report.ts';
-import type { Bounds } from '../tape.ts';
 import { many } from './text.ts';
 
 /** Consumers that take part in an execution. */
 const CONSUMERS = 2;
 
 /** `2 troubles (1 crash, 1 cut connection)` */
-export function troubles(bounds: Bounds): string {
+export function troubles({ bounds, readsClock }: Report): string {
   const kinds: readonly (readonly [number, string, string])[] = [
     [bounds.crashes, 'crash', 'crashes'],
     [bounds.faults, 'cut connection', 'cut connections'],
     [bounds.duplicates, 'extra copy', 'extra copies'],
     [bounds.inFlight, 'late request', 'late requests'],
     [bounds.preemptions, 'switch', 'switches'],
+    [readsClock ? bounds.clocks : 0, 'clock ahead', 'clocks ahead'],
   ];
   const possible = kinds.filter(([n]) => n > 0).map(([n, one, more]) => many(Math.min(n, bounds.total), one, more));
   return `${many(bounds.total, 'trouble')}${possible.length === 0 ? '' : ` (${possible.join(', ')})`}`;
@@ -38,7 +38,9 @@ export function notCovered(report: Report): readonly string[] {
   if (verdict === 'convicted') missing.push('what else may be wrong: the search stopped here');
   missing.push(`more than ${many(bounds.total, 'trouble')} in one execution, or ${CONSUMERS + 1} consumers and more`);
   missing.push('other messages, and branches of the handler that these do not reach');
-  missing.push('clocks that differ, and data that a server loses');
+  missing.push(
+    plan.code.kind === 'factory' ? 'clocks that differ, and data that a server loses' : 'data that a server loses',
+  );
   if (plan.order === 'any' && plan.messages.length > 1)
     missing.push('the order of the messages (order: as-sent looks at it)');
   if (plan.ignore.length > 0) missing.push(`ignored: ${plan.ignore.join(', ')}`);

@@ -93,7 +93,10 @@ function lineOf(event: TraceEvent, plan: Plan, connections: ReadonlyMap<TraceEve
       const again = event.because === undefined ? '' : ' again';
       const because =
         event.because === undefined ? '' : `: ${event.because}${failure === undefined ? '' : ` (${failure})`}`;
-      return line(undefined, `deliver ${names}${again} to consumer ${event.who}${because}`, { isDelivery: true });
+      const clock = event.ahead ? ', whose clock is an hour ahead' : '';
+      return line(undefined, `deliver ${names}${again} to consumer ${event.who}${clock}${because}`, {
+        isDelivery: true,
+      });
     }
     case 'step':
       return stepLine(event, line, connections.get(event));

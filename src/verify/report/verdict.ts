@@ -9,7 +9,7 @@ export function verdictOf(report: Report, conviction: Conviction | undefined = r
     return `✖ ${conviction.verdict}: found after ${executions(conviction.executions)} (${seconds(conviction.ms)})`;
   }
   const messages = many(report.plan.messages.length, 'message');
-  return `✔ once: ${executions(report.executions)} in ${seconds(report.ms)}, complete for at most ${troubles(report.bounds)}, 2 consumers, ${messages}`;
+  return `✔ once: ${executions(report.executions)} in ${seconds(report.ms)}, complete for at most ${troubles(report)}, 2 consumers, ${messages}`;
 }
 
 function executions(n: number): string {
