@@ -1,7 +1,10 @@
+import { BrokerDesk } from './broker-desk.ts';
 import type { BrokerRules } from './brokers.ts';
 import type { Held, Reply } from './gate.ts';
-import type { Asked, Host } from './hosts/host.ts';
+import type { Host } from './hosts/host.ts';
+import { Locks, pause, type Waiting, waitFor } from './locks.ts';
 import { type Copy, Mailbox } from './mailbox.ts';
+import { nameless } from './nameless.ts';
 import type { VerifyMessage } from './options.ts';
 import { type Cost, costOf, type Option, type Player } from './tape.ts';
 import type { Fault, Trace, TraceEvent } from './trace.ts';
@@ -94,16 +97,6 @@ interface Slot {
   asked: Map<string, number>;
 }
 
-/** A statement that waits for a lock. */
-interface Waiting {
-  readonly held: Held;
-  readonly reply: Promise<Reply>;
-  readonly sinceMs: number;
-  done: Reply | undefined;
-  /** When `done` came. */
-  doneMs: number;
-}
-
 /** A request whose consumer has died. */
 interface Flying {
   readonly who: number;
@@ -133,17 +126,18 @@ class Play {
   #flying: Flying[] = [];
   readonly #events: TraceEvent[] = [];
   readonly #decisionOf: number[] = [];
-  readonly #published: Row[] = [];
+  readonly #locks: Locks;
+  readonly #desk: BrokerDesk;
   readonly #ungated = new Set<string>();
   #readsClock = false;
   #current: Slot;
-  #lastError = '';
-  #failures = 0;
 
   constructor(stage: Stage, player: Player) {
     this.#stage = stage;
     this.#player = player;
     this.#mailbox = new Mailbox(stage.rules, stage.deliveries);
+    this.#desk = new BrokerDesk(this.#mailbox, stage.manualAck, event => this.#say(event));
+    this.#locks = new Locks(stage.locks, stage.patienceMs, () => this.#backends());
     this.#slots = Array.from({ length: stage.consumers }, (_, i) => ({
       who: i + 1,
       aheadMs: 0,
@@ -189,7 +183,7 @@ class Play {
     return {
       ending,
       trace: { events: this.#events, decisionOf: this.#decisionOf },
-      published: this.#published,
+      published: this.#desk.published,
       left,
       ungated: this.#ungated,
       readsClock: this.#readsClock,
@@ -211,8 +205,8 @@ class Play {
         this.#mailbox.deliveries > limit &&
         this.#slots.every(slot => slot.host?.held.length === 0 || slot.host === undefined)
       ) {
-        return this.#failures > 0
-          ? { ending: 'poisoned', error: this.#lastError }
+        return this.#desk.failures > 0
+          ? { ending: 'poisoned', error: this.#desk.lastError }
           : { ending: 'stuck', why: 'it is delivered again and again, and never acked' };
       }
       if (this.#slots.some(slot => [...slot.asked.values()].some(times => times > ENDLESS))) {
@@ -250,8 +244,8 @@ class Play {
         }
         if (rest === 'exited') {
           this.#say({ event: 'exited', who: slot.who });
-          this.#lastError = 'the process of the handler ended';
-          this.#failures++;
+          this.#desk.lastError = 'the process of the handler ended';
+          this.#desk.failures++;
           await this.#bury(slot, [], 'its consumer ended');
           break;
         }
@@ -391,7 +385,7 @@ class Play {
       copy.messages.map(n => this.#stage.messages[n]!),
       copy.attempt,
       slot.aheadMs,
-      asked => this.#heldBroker(slot, copy, asked),
+      asked => this.#desk.held(slot, copy, asked),
     );
   }
 
@@ -401,19 +395,10 @@ class Play {
     const asked = nameless(held.text);
     slot.asked.set(asked, (slot.asked.get(asked) ?? 0) + 1);
     const reply = held.send();
-    const done = await this.#orBlocked(held, reply);
+    const done = await this.#locks.orBlocked(held, reply);
     this.#sayStep(slot, held, { reply: done, fault: undefined });
-    if (done === undefined) slot.waiting.push(this.#wait(held, reply));
+    if (done === undefined) slot.waiting.push(waitFor(held, reply));
     else held.answer();
-  }
-
-  #wait(held: Held, reply: Promise<Reply>): Waiting {
-    const waiting: Waiting = { held, reply, sinceMs: performance.now(), done: undefined, doneMs: 0 };
-    void reply.then(done => {
-      waiting.done = done;
-      waiting.doneMs = performance.now();
-    });
-    return waiting;
   }
 
   async #reset(slot: Slot, held: Held): Promise<void> {
@@ -427,12 +412,12 @@ class Play {
     this.#current = slot;
     slot.host!.take(held);
     const reply = held.send();
-    const done = await this.#orBlocked(held, reply);
+    const done = await this.#locks.orBlocked(held, reply);
     this.#sayStep(slot, held, { reply: done, fault: 'reply-lost' });
     if (done !== undefined) return held.cut();
     // It waits for a lock, and its server does not notice that nobody waits for it.
     held.abandon?.();
-    this.#flying.push({ who: slot.who, held, waiting: this.#wait(held, reply) });
+    this.#flying.push({ who: slot.who, held, waiting: waitFor(held, reply) });
   }
 
   async #crash(slot: Slot, fault: 'crash' | 'in-flight'): Promise<void> {
@@ -473,39 +458,13 @@ class Play {
 
   async #land(flying: Flying): Promise<void> {
     const reply = flying.held.land();
-    const done = await this.#orBlocked(flying.held, reply);
+    const done = await this.#locks.orBlocked(flying.held, reply);
     if (done === undefined) {
-      flying.waiting = this.#wait(flying.held, reply);
+      flying.waiting = waitFor(flying.held, reply);
       return;
     }
     this.#flying = this.#flying.filter(one => one !== flying);
     this.#say({ event: 'land', who: flying.who, place: flying.held.place, text: flying.held.text, result: done.text });
-  }
-
-  /** The reply; undefined once the statement waits for a lock. */
-  async #orBlocked(held: Held, reply: Promise<Reply>): Promise<Reply | undefined> {
-    const { locks } = this.#stage;
-    // It says itself that it has met a lock.
-    if (held.lockMet !== undefined) return Promise.race([reply, held.lockMet().then(() => undefined)]);
-    let done: Reply | undefined;
-    const settled = reply.then(value => {
-      done = value;
-    });
-    const sinceMs = performance.now();
-    for (let round = 0; ; round++) {
-      const others = this.#backends().length > 1;
-      if (held.place !== 'postgres' || locks === undefined || !others) {
-        await settled;
-        return done;
-      }
-      await Promise.race([settled, pause(round < 3 ? 2 : 5)]);
-      if (done !== undefined) return done;
-      const { backend } = held;
-      if (backend === undefined) continue;
-      const blocked = await locks.blocked([backend], this.#backends());
-      if (done === undefined && blocked.has(backend) && performance.now() - sinceMs >= this.#stage.patienceMs)
-        return undefined;
-    }
   }
 
   #backends(): readonly number[] {
@@ -517,7 +476,8 @@ class Play {
   async #reclassify(): Promise<void> {
     for (const slot of this.#slots) {
       for (const waiting of [...slot.waiting]) {
-        if (waiting.done === undefined && (await this.#orBlocked(waiting.held, waiting.reply)) === undefined) continue;
+        if (waiting.done === undefined && (await this.#locks.orBlocked(waiting.held, waiting.reply)) === undefined)
+          continue;
         slot.waiting = slot.waiting.filter(one => one !== waiting);
         const { text } = await waiting.reply;
         if (OWN_LIMIT.test(text)) throw new ShortPatience(this.#stage.patienceMs + waiting.doneMs - waiting.sinceMs);
@@ -528,7 +488,7 @@ class Play {
     for (const flying of [...this.#flying]) {
       const { waiting, held } = flying;
       if (waiting === undefined) continue;
-      if (waiting.done === undefined && (await this.#orBlocked(held, waiting.reply)) === undefined) continue;
+      if (waiting.done === undefined && (await this.#locks.orBlocked(held, waiting.reply)) === undefined) continue;
       this.#flying = this.#flying.filter(one => one !== flying);
       const { text } = await waiting.reply;
       await held.cut();
@@ -549,62 +509,6 @@ class Play {
     const ended = waiting.some(one => one.done !== undefined);
     await this.#reclassify();
     return ended;
-  }
-
-  #heldBroker(slot: Slot, copy: Copy, asked: Asked): Held {
-    const request = asked.by === 'hand' ? asked.what.kind : asked.error === undefined ? 'ack' : 'nack';
-    const { manualAck } = this.#stage;
-    let sent = false;
-    const end = () => {
-      if (slot.copy === copy) slot.copy = undefined;
-      // Neither acked nor refused: the broker notices, some time.
-      if (manualAck && asked.by === 'end' && this.#mailbox.isOut(copy)) {
-        // Whatever had failed before it: this one did not.
-        this.#failures = 0;
-        this.#mailbox.requeue(copy, 'it was never acked', { to: slot.who });
-      }
-    };
-    const text = asked.by === 'hand' && request === 'publish' ? `publish ${JSON.stringify(asked.what.value)}` : request;
-    return {
-      place: 'broker',
-      connection: 0,
-      text,
-      quiet: request === 'nack' || request === 'extend' || (manualAck && asked.by === 'end'),
-      gone: false,
-      send: async () => {
-        sent = true;
-        if (request === 'ack' && !(manualAck && asked.by === 'end')) this.#mailbox.ack(copy);
-        if (request === 'nack') {
-          this.#failures++;
-          this.#lastError = asked.by === 'end' ? asked.error! : 'nack';
-          this.#mailbox.requeue(copy, 'the handler failed', { to: slot.who });
-          this.#say({
-            event: 'step',
-            who: slot.who,
-            place: 'broker',
-            connection: 0,
-            text: `nack (${this.#lastError})`,
-            result: '',
-            failed: false,
-            fault: undefined,
-            waited: false,
-          });
-        }
-        if (asked.by === 'hand' && request === 'publish') this.#published.push(rowOf(asked.what.value));
-        return { text: '', failed: false };
-      },
-      answer: () => {
-        if (asked.by === 'end') end();
-        asked.answer();
-      },
-      cut: async () => {
-        if (asked.by === 'hand') asked.answer(sent ? undefined : 'the connection to the broker was lost');
-        else asked.answer();
-      },
-      abandon: () => undefined,
-      land: async () => ({ text: '', failed: false }),
-      drop: async () => undefined,
-    };
   }
 
   #sayStep(
@@ -631,24 +535,4 @@ class Play {
     this.#events.push(event);
     this.#decisionOf.push(this.#player.decisions.length - 1);
   }
-}
-
-/**
- * What is asked for, without what is another in each execution: random ids and times. Two executions have come to the same
- * place when they ask for the same otherwise.
- */
-function nameless(text: string): string {
-  return text
-    .replace(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi, '<uuid>')
-    .replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.:+Z-]*/g, '<time>')
-    .replace(/\b\d{12,}\b/g, '<number>')
-    .replace(/\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}\b/g, '<id>');
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms).unref());
-}
-
-function rowOf(value: unknown): Row {
-  return { value: JSON.stringify(value) ?? null };
 }
