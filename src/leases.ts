@@ -80,7 +80,11 @@ export class Leases {
     }
     const { leaseMs } = this.#path.policy;
     const sentMs = this.#path.clock.monotonicMs();
-    const open = [...this.#held].filter(([entry]) => entry.verdict === undefined && !this.#lost.has(entry));
+    // What is done and on its way to be recorded needs no lease: who was not replaced may complete. And a renewal behind its own
+    // completion would be refused, and count as one of a stale owner.
+    const open = [...this.#held].filter(
+      ([entry]) => entry.verdict === undefined && entry.unrecorded === undefined && !this.#lost.has(entry),
+    );
     if (open.length === 0) return;
     let owned: readonly boolean[];
     try {

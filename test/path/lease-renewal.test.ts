@@ -116,6 +116,25 @@ describe('renewal', () => {
     expect(renewals).toBe(before);
   });
 
+  test('while it is recorded what a handler has done nothing is renewed: a renewal behind it would count as a stale owner', async () => {
+    let [renewals, atEnd] = [0, 0];
+    const slow = storeWith(inbox => ({
+      renew: (items, leaseMs) => {
+        renewals += items.length;
+        return inbox.renew(items, leaseMs);
+      },
+      complete: async items => {
+        atEnd = renewals;
+        const recorded = await inbox.complete(items);
+        await timesPassed(1.5);
+        return recorded;
+      },
+    }));
+    const inbox = createInbox({ name: 'pay', store: slow, leaseMs: LEASE_MS });
+    expect(await inbox.process(m1, () => timesPassed(0.5))).toMatchObject({ status: 'processed' });
+    expect([renewals, store.staleCalls]).toEqual([atEnd, 0]);
+  });
+
   test('a store that is down at a renewal loses nobody a lease: the handler goes on and is recorded', async () => {
     let fails = 2;
     const flaky = storeWith(inbox => ({

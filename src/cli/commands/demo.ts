@@ -37,7 +37,8 @@ nevertwice verify looks at the three others, and says without any luck what is w
   --seed N     which payments and faults; default: another one every time, printed so that you can play it again
   --kills N    how often each service is killed; default ${KILLS}, from 2 to 1000
   --json       { seed, kills, payments, consumers, proved }, where each consumer is
-               { consumer, expectedCents, actualCents, wrongBalances, doubled, lost, kills, deliveries, verdict, verify }
+               { consumer, expectedCents, actualCents, wrongBalances, doubled, lost, kills, deliveries, verdict,
+                 verify }
                and its verdict is "right" or "wrong"; verify is { verdict, executions, because }, or null for nevertwice
 
 Exit codes: 0 nevertwice was right to the cent and the three others were not; 3 otherwise, since the demo has then

@@ -12,7 +12,7 @@ export const CLOCK_RULES: readonly Rule[] = [
       const first = deeds.find(deed => deed.run === ahead && deed.statement.kind !== 'ack');
       return {
         because: `the clock of ${nameOf(ahead)} is an hour ahead, and the handler compares the time of its own process with one that another process has read: what had not run out had run out for ${nameOf(ahead)}`,
-        fix: "let one clock decide, the database's (now()), and let the effect's own write check that the lease is still held: WHERE token = $1",
+        fix: "let one clock decide, the database's (now()); where it is about a lease, let the effect's own write check its token, too",
         evidence: [at, ...(first === undefined ? [] : [first.at])],
       };
     },
