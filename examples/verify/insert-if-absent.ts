@@ -9,8 +9,7 @@ export const verify = {
   schema: 'CREATE TABLE ledger (message text NOT NULL, account text NOT NULL, amount int NOT NULL)',
   seed: '',
   expect: 'double',
-  missed: 'two statements that are carried out at the same moment: the verifier carries them out one after the other',
-  cost: 1,
+  cost: 2,
 };
 
 export default async function onPayment(message: typeof fixture.message) {

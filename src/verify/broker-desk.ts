@@ -64,6 +64,7 @@ export class BrokerDesk {
             failed: false,
             fault: undefined,
             waited: false,
+            paused: false,
           });
         }
         if (asked.by === 'hand' && request === 'publish') this.published.push(rowOf(asked.what.value));

@@ -8,7 +8,7 @@ import { nameless } from './nameless.ts';
 import type { VerifyMessage } from './options.ts';
 import { type Cost, costOf, type Option, type Player } from './tape.ts';
 import type { Fault, Trace, TraceEvent } from './trace.ts';
-import type { LockingPlace, Row } from './world.ts';
+import type { LockingPlace, Pausing, Row } from './world.ts';
 
 /** What an execution is played on. */
 export interface Stage {
@@ -29,6 +29,8 @@ export interface Stage {
   readonly killAlways: boolean;
   /** Lets leases run out; undefined where the handler has none. */
   readonly expire: (() => Promise<void>) | undefined;
+  /** Lets statements stand still; undefined where the handler has none that reads and writes. */
+  readonly pausing: Pausing | undefined;
   /** The handler reads the clock of its process. */
   readonly clocks: boolean;
   /** Faults are offered at all; without them an execution is a plain delivery. */
@@ -152,6 +154,7 @@ class Play {
   async run(): Promise<Execution> {
     try {
       const ending = await this.#play();
+      await this.#resumeAll();
       const left = this.#slots.flatMap(slot =>
         slot.host !== undefined && !slot.host.working && slot.waiting.length === 0 ? [slot.host] : [],
       );
@@ -172,7 +175,13 @@ class Play {
     }
   }
 
+  async #resumeAll(): Promise<void> {
+    for (const slot of this.#slots)
+      for (const waiting of slot.waiting) if (waiting.paused !== undefined) await this.#resume(slot, waiting);
+  }
+
   async #endAll(): Promise<void> {
+    await this.#resumeAll();
     const hosts = [...this.#slots.flatMap(slot => slot.host ?? []), ...this.#severed];
     await Promise.all(hosts.map(host => host.kill([])));
     await Promise.all(this.#flying.map(({ held }) => held.drop().catch(() => undefined)));
@@ -289,6 +298,11 @@ class Play {
         add(`${slot.who} ${held.place}${i === 0 ? '' : ` ${i}`}: ${nameless(held.text)}`, cost, () =>
           this.#step(slot, held),
         );
+        if (i === 0 && this.#stage.faults && held.backend !== undefined && this.#stage.pausing?.suits(held.text)) {
+          add(`pause ${slot.who}: ${nameless(held.text)}`, { preemptions: (cost.preemptions ?? 0) + 1 }, () =>
+            this.#step(slot, held, true),
+          );
+        }
       }
     }
     for (const copy of this.#mailbox.ready) {
@@ -299,6 +313,10 @@ class Play {
       this.#offer(`deliver ${copy.messages}`, someoneRuns ? { preemptions: 1 } : {}, slot, () => copy, late, add);
     }
     if (!yields) land();
+    for (const slot of order) {
+      const paused = slot.waiting.find(one => one.paused !== undefined);
+      if (paused !== undefined) add(`resume ${slot.who}`, preempting(slot), () => this.#resume(slot, paused));
+    }
     const waiting = this.#flying.length > 0 || this.#slots.some(slot => slot.waiting.length > 0);
     if (actions.length === 0 && this.#mailbox.allAcked && !waiting) {
       add('end', {}, async () => undefined);
@@ -389,16 +407,30 @@ class Play {
     );
   }
 
-  async #step(slot: Slot, held: Held): Promise<void> {
+  async #step(slot: Slot, held: Held, standing = false): Promise<void> {
     this.#current = slot;
     slot.host!.take(held);
     const asked = nameless(held.text);
     slot.asked.set(asked, (slot.asked.get(asked) ?? 0) + 1);
+    const backend = standing ? held.backend : undefined;
+    if (backend !== undefined) await this.#stage.pausing!.pause(backend);
     const reply = held.send();
-    const done = await this.#locks.orBlocked(held, reply);
-    this.#sayStep(slot, held, { reply: done, fault: undefined });
-    if (done === undefined) slot.waiting.push(waitFor(held, reply));
-    else held.answer();
+    const done = await this.#locks.orBlocked(held, reply, standing);
+    this.#sayStep(slot, held, { reply: done, fault: undefined, paused: standing && done === undefined });
+    if (done === undefined) {
+      slot.waiting.push(waitFor(held, reply, backend));
+      return;
+    }
+    // It had nothing to write, so it did not stand still.
+    if (backend !== undefined) await this.#stage.pausing!.resume(backend);
+    held.answer();
+  }
+
+  async #resume(slot: Slot, waiting: Waiting): Promise<void> {
+    const backend = waiting.paused!;
+    waiting.paused = undefined;
+    this.#current = slot;
+    await this.#stage.pausing!.resume(backend);
   }
 
   async #reset(slot: Slot, held: Held): Promise<void> {
@@ -431,7 +463,10 @@ class Play {
   async #bury(slot: Slot, kept: readonly Held[], because: string, kill = true): Promise<void> {
     const { host, copy } = slot;
     // The server does not notice the death of a client while it waits for a lock.
-    for (const waiting of slot.waiting) this.#flying.push({ who: slot.who, held: waiting.held, waiting });
+    for (const waiting of slot.waiting) {
+      if (waiting.paused !== undefined) await this.#resume(slot, waiting);
+      this.#flying.push({ who: slot.who, held: waiting.held, waiting });
+    }
     const keeping = [...kept, ...slot.waiting.map(waiting => waiting.held)];
     if (host !== undefined) this.#note(host);
     slot.host = undefined;
@@ -476,12 +511,13 @@ class Play {
   async #reclassify(): Promise<void> {
     for (const slot of this.#slots) {
       for (const waiting of [...slot.waiting]) {
+        if (waiting.paused !== undefined) continue;
         if (waiting.done === undefined && (await this.#locks.orBlocked(waiting.held, waiting.reply)) === undefined)
           continue;
         slot.waiting = slot.waiting.filter(one => one !== waiting);
         const { text } = await waiting.reply;
         if (OWN_LIMIT.test(text)) throw new ShortPatience(this.#stage.patienceMs + waiting.doneMs - waiting.sinceMs);
-        this.#say({ event: 'unblocked', who: slot.who, text: waiting.held.text, result: text });
+        this.#say({ event: 'unblocked', who: slot.who, text: waiting.held.text, result: text, paused: waiting.stood });
         waiting.held.answer();
       }
     }
@@ -514,7 +550,7 @@ class Play {
   #sayStep(
     slot: Slot,
     held: Held,
-    what: { readonly reply: Reply | undefined; readonly fault: Fault | undefined },
+    what: { readonly reply: Reply | undefined; readonly fault: Fault | undefined; readonly paused?: boolean },
   ): void {
     const { place, connection, text } = held;
     const { reply, fault } = what;
@@ -528,6 +564,7 @@ class Play {
       failed: reply?.failed ?? false,
       fault,
       waited: reply === undefined && fault === undefined,
+      paused: what.paused === true,
     });
   }
 

@@ -6,14 +6,26 @@ export interface Waiting {
   readonly held: Held;
   readonly reply: Promise<Reply>;
   readonly sinceMs: number;
+  /** The backend that is made to stand still, as long as it is. */
+  paused: number | undefined;
+  /** It was made to stand still. */
+  readonly stood: boolean;
   done: Reply | undefined;
   /** When `done` came. */
   doneMs: number;
 }
 
 /** Goes on to wait for the reply of what waits for a lock. */
-export function waitFor(held: Held, reply: Promise<Reply>): Waiting {
-  const waiting: Waiting = { held, reply, sinceMs: performance.now(), done: undefined, doneMs: 0 };
+export function waitFor(held: Held, reply: Promise<Reply>, paused?: number): Waiting {
+  const waiting: Waiting = {
+    held,
+    reply,
+    sinceMs: performance.now(),
+    paused,
+    stood: paused !== undefined,
+    done: undefined,
+    doneMs: 0,
+  };
   void reply.then(done => {
     waiting.done = done;
     waiting.doneMs = performance.now();
@@ -34,8 +46,12 @@ export class Locks {
     this.#backends = backends;
   }
 
-  /** The reply; undefined once the statement waits for a lock. */
-  async orBlocked(held: Held, reply: Promise<Reply>): Promise<Reply | undefined> {
+  /**
+   * The reply; undefined once the statement waits for a lock.
+   *
+   * @param paused it has been told to stand still, which needs nobody else
+   */
+  async orBlocked(held: Held, reply: Promise<Reply>, paused = false): Promise<Reply | undefined> {
     const locks = this.#place;
     // It says itself that it has met a lock.
     if (held.lockMet !== undefined) return Promise.race([reply, held.lockMet().then(() => undefined)]);
@@ -45,7 +61,7 @@ export class Locks {
     });
     const sinceMs = performance.now();
     for (let round = 0; ; round++) {
-      const others = this.#backends().length > 1;
+      const others = paused || this.#backends().length > 1;
       if (held.place !== 'postgres' || locks === undefined || !others) {
         await settled;
         return done;

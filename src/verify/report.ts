@@ -23,6 +23,8 @@ export interface Report {
   readonly verdict: 'once' | 'convicted' | 'unknown';
   readonly why: string | undefined;
   readonly handler: string;
+  /** The command line that it came from, as words for a shell; what plays it again is added to them. */
+  readonly command?: string;
   readonly convictions: readonly Conviction[];
   readonly executions: number;
   /** Of these, those with trouble at moments that chance chose, when the time for the search was over. */

@@ -27,6 +27,8 @@ export type TraceEvent =
       readonly fault: Fault | undefined;
       /** It waited for a lock that another one held. */
       readonly waited: boolean;
+      /** It stands still between what it has read and what it is about to write. */
+      readonly paused: boolean;
     }
   /** A request of a consumer that had died is carried out now. */
   | {
@@ -36,8 +38,14 @@ export type TraceEvent =
       readonly text: string;
       readonly result: string;
     }
-  /** A statement that waited for a lock has ended. */
-  | { readonly event: 'unblocked'; readonly who: number; readonly text: string; readonly result: string }
+  /** A statement that waited for a lock, or stood still, has ended. */
+  | {
+      readonly event: 'unblocked';
+      readonly who: number;
+      readonly text: string;
+      readonly result: string;
+      readonly paused: boolean;
+    }
   | { readonly event: 'exited'; readonly who: number };
 
 /** One execution, as it went. */

@@ -66,6 +66,8 @@ class Verification {
   #walks = 0;
   /** Set before the search: it must offer the same each time. */
   #clocks = false;
+  /** Statements that read and write can be made to stand still. */
+  #pauses = false;
 
   constructor(plan: Plan, theatre: Theatre, options: VerifyOptions) {
     this.#plan = plan;
@@ -195,6 +197,8 @@ class Verification {
     const other = this.#theatre.reusable ? second : await this.#plain();
     if (one.execution.ending.ending !== 'done') return this.#failsAlone(one);
     this.#clocks = one.execution.readsClock;
+    this.#pauses = readsAndWrites(one.execution);
+    if (this.#pauses) await postgres?.letPause();
     learnNoise(mask, one.state, other.state);
     for (const column of postgres?.columns.numbered ?? []) mask.learn(column);
     const orders = await this.#orders();
@@ -249,6 +253,7 @@ class Verification {
       expire: this.#plan.leases.length === 0 && this.#plan.expire === '' ? undefined : () => this.#expire(),
       take: () => this.#theatre.take(),
       clocks: this.#clocks,
+      pausing: this.#pauses ? this.#theatre.postgres : undefined,
       faults,
       // Cut off from a file nobody can be.
       killAlways: killAlways || this.#theatre.sqlite !== undefined,
@@ -411,6 +416,13 @@ function sameSteps(one: Execution, other: Execution): boolean {
       )
       .join('\n');
   return steps(one) === steps(other);
+}
+
+/** It has a statement whose writes follow from what it selects. */
+function readsAndWrites({ trace }: Execution): boolean {
+  return trace.events.some(
+    event => event.event === 'step' && event.place === 'postgres' && /\binsert\s[^;]*\bselect\b/i.test(event.text),
+  );
 }
 
 function costOfTape({ execution }: Judged): number {

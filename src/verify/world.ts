@@ -22,5 +22,14 @@ export interface LockingPlace extends Place {
   blocked(backends: readonly number[], among: readonly number[]): Promise<ReadonlySet<number>>;
 }
 
+/** Makes a statement stand still between what it reads and what it writes, as it may on a server that has much to do. */
+export interface Pausing {
+  /** It is one that reads and writes, where it can be made to. */
+  suits(text: string): boolean;
+  /** Before it is sent: it will stand still when it writes its first row. */
+  pause(backend: number): Promise<void>;
+  resume(backend: number): Promise<void>;
+}
+
 /** Somebody has left a transaction open, and nothing can be read or put back until his connection ends. */
 export class PlaceBusy extends Error {}

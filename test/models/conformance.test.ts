@@ -132,6 +132,7 @@ describe('what is no path', () => {
     failed: false,
     fault: undefined,
     waited: false,
+    paused: false,
     ...more,
   });
   const once = (who: number) => [deliver(who), step(who, CLAIM), step(who, EFFECT), step(who, 'COMMIT')];

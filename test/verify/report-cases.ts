@@ -40,6 +40,7 @@ export function step(who: number, text: string, result: string | undefined, more
     failed,
     fault: undefined,
     waited: false,
+    paused: false,
   } as const;
   return { ...event, ...more };
 }
@@ -52,6 +53,7 @@ export const unblocked = (who: number, text: string, result: string): TraceEvent
   who,
   text,
   result,
+  paused: false,
 });
 export const land = (who: number, text: string, result: string): TraceEvent => ({
   event: 'land',

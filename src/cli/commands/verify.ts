@@ -11,6 +11,7 @@ import {
   type VerifyProgress,
   verify,
 } from '../../verify/index.ts';
+import { shellWord } from '../../verify/report/text.ts';
 import { parseCommand, wholeNumber } from '../arguments.ts';
 import { CommandError } from '../command-error.ts';
 import type { Command } from '../command-line.ts';
@@ -130,11 +131,42 @@ async function run(args: readonly string[], output: Output): Promise<number> {
     });
     output.erase();
     const width = Math.min(process.stdout.columns ?? 120, WIDEST);
-    output.result(render(report, format, { width, colour: process.stdout.hasColors?.() === true }));
+    const command = commandOf(handler, values);
+    output.result(render({ ...report, command }, format, { width, colour: process.stdout.hasColors?.() === true }));
     return { once: EXIT.done, convicted: EXIT.convicted, unknown: EXIT.unknown }[report.verdict];
   } finally {
     output.erase();
   }
+}
+
+/** What is told to a shell to get the same executions: without how it is shown, and without secrets. */
+function commandOf(handler: string, values: Readonly<Record<string, unknown>>): string {
+  const words = ['npx', 'nevertwice', 'verify', handler];
+  for (const name of SAME_EXECUTIONS) {
+    const value = values[name];
+    if (value === true) words.push(`--${name}`);
+    else if (value !== undefined) for (const one of [value].flat()) words.push(`--${name}`, shown(name, String(one)));
+  }
+  return words.map(shellWord).join(' ');
+}
+
+const SAME_EXECUTIONS = [
+  'message',
+  'schema',
+  'seed',
+  'expire',
+  'env',
+  'broker',
+  'batch',
+  'manual-ack',
+  'ignore',
+  'accept',
+  'bound',
+];
+
+function shown(name: string, value: string): string {
+  const [variable, to = ''] = value.split('=', 2);
+  return name !== 'env' || /^(?:postgres|redis|http|sqlite)$/.test(to) ? value : `${variable}=…`;
 }
 
 function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { postgresProxy } from '../proxies/postgres-proxy.ts';
 import { Upstreams } from '../proxies/postgres-upstream.ts';
 import { VerifyError } from '../verify-error.ts';
-import { type LockingPlace, PlaceBusy, type Row, type State } from '../world.ts';
+import { type LockingPlace, type Pausing, PlaceBusy, type Row, type State } from '../world.ts';
 
 /** What we use of the client `pg`. */
 export interface PgClient {
@@ -23,7 +23,9 @@ export interface PostgresOptions {
 }
 
 /** A database of its own, with a copy of what the seed put into it. */
-export interface PostgresPlace extends LockingPlace {
+export interface PostgresPlace extends LockingPlace, Pausing {
+  /** Call it before anything is made to stand still. */
+  letPause(): Promise<void>;
   /**
    * Call it when the handler has run once: tables that it created are known from then on, and empty before each execution. Of
    * the tables of this library those stay that say who the consumers are.
@@ -46,6 +48,8 @@ export interface ColumnFacts {
 }
 
 const COPIES = 'verify_seed';
+/** Advisory locks with this first key are ours. */
+const PAUSES = 1_313_166_419;
 /** Between executions nobody is at work, and who still has a lock has forgotten it. */
 const LOCKED_FOR_MS = 500;
 const KEPT = new Set(['nevertwice.consumers', 'nevertwice.migrations']);
@@ -207,6 +211,9 @@ class Postgres implements PostgresPlace {
 
   #sequences: Map<string, string | null> | undefined;
   #closed = false;
+  /** Names of the tables with the trigger, in lower case. */
+  #pausable: ReadonlySet<string> = new Set();
+  #own = 0;
 
   async #rows(sql: string): Promise<any[]> {
     return ((await this.#ask(sql)) as { rows: any[] }).rows;
@@ -244,9 +251,40 @@ class Postgres implements PostgresPlace {
     if (backends.length === 0) return new Set();
     const rows = await this.#rows(
       `SELECT pid FROM unnest(ARRAY[${backends.join(', ')}]) AS pid
-       WHERE pg_isolation_test_session_is_blocked(pid, ARRAY[${among.join(', ')}]::int[])`,
+       WHERE pg_isolation_test_session_is_blocked(pid, ARRAY[${[...among, ...this.#holder].join(', ')}]::int[])`,
     );
     return new Set(rows.map(row => row.pid as number));
+  }
+
+  async letPause(): Promise<void> {
+    const tables = (await this.#tables()).filter(table => !table.startsWith('nevertwice.'));
+    await this.#ask(`CREATE FUNCTION ${COPIES}.pause() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        PERFORM pg_advisory_lock_shared(${PAUSES}, pg_backend_pid()), pg_advisory_unlock_shared(${PAUSES}, pg_backend_pid());
+        RETURN NEW;
+      END $$;
+      ${tables.map(table => `CREATE TRIGGER verify_pause BEFORE INSERT ON ${quoted(table)} FOR EACH ROW EXECUTE FUNCTION ${COPIES}.pause()`).join(';')}`);
+    this.#own = (await this.#rows('SELECT pg_backend_pid() AS pid'))[0].pid;
+    this.#pausable = new Set(tables.flatMap(table => [table.toLowerCase(), shown(table).toLowerCase()]));
+  }
+
+  /** We hold what keeps a statement from going on. */
+  get #holder(): readonly number[] {
+    return this.#own === 0 ? [] : [this.#own];
+  }
+
+  suits(text: string): boolean {
+    // With what it selects in the same statement; a row that is given as it is depends on nothing that it has read.
+    const [, table] = /\binsert\s+into\s+([\w."]+)[^;]*?\bselect\b/i.exec(text) ?? [];
+    return table !== undefined && this.#pausable.has(table.replaceAll('"', '').toLowerCase());
+  }
+
+  async pause(backend: number): Promise<void> {
+    await this.#ask(`SELECT pg_advisory_lock(${PAUSES}, ${backend})`);
+  }
+
+  async resume(backend: number): Promise<void> {
+    await this.#ask(`SELECT pg_advisory_unlock(${PAUSES}, ${backend})`);
   }
 
   async reset(): Promise<void> {

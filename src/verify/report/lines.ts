@@ -106,7 +106,7 @@ function lineOf(event: TraceEvent, plan: Plan, connections: ReadonlyMap<TraceEve
         failed: isError(event.result),
       });
     case 'unblocked':
-      return line(event.who, `gets its lock: ${event.text}`, {
+      return line(event.who, `${event.paused ? 'goes on' : 'gets its lock'}: ${event.text}`, {
         result: resultOf(event.text, event.result),
         failed: isError(event.result),
       });
@@ -123,11 +123,13 @@ function stepLine(
   const text = placed(step.place, step.text);
   const { label } = statementOf(step.place, step.text);
   return line(step.who, connection === undefined ? text : `[connection ${connection}] ${text}`, {
-    result: step.waited
-      ? '… waits for a lock'
-      : step.result === undefined || step.place === 'broker'
-        ? ''
-        : resultOf(step.text, step.result),
+    result: step.paused
+      ? '… has read, and stands still before it writes'
+      : step.waited
+        ? '… waits for a lock'
+        : step.result === undefined || step.place === 'broker'
+          ? ''
+          : resultOf(step.text, step.result),
     failed: step.failed,
     marks:
       step.fault === undefined

@@ -135,7 +135,11 @@ class Sessions {
     switch (fault) {
       case undefined:
         session.lines.push(
-          step.waited ? `${turn}: waits for a lock from here on` : `${turn}${result}`,
+          step.paused
+            ? `${turn}: has read, and stands still before it writes; by hand only the same moment does it`
+            : step.waited
+              ? `${turn}: waits for a lock from here on`
+              : `${turn}${result}`,
           terminated(text),
         );
         if (deed?.statement.kind === 'commit' || deed?.statement.kind === 'rollback') session.inTransaction = false;
