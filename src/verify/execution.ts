@@ -467,7 +467,8 @@ class Play {
       if (waiting.paused !== undefined) await this.#resume(slot, waiting);
       this.#flying.push({ who: slot.who, held: waiting.held, waiting });
     }
-    const keeping = [...kept, ...slot.waiting.map(waiting => waiting.held)];
+    // Also what it had given up itself before: the server lets go of that when it gets its lock, and nobody could wait for it.
+    const keeping = [...kept, ...this.#flying.filter(({ who }) => who === slot.who).map(({ held }) => held)];
     if (host !== undefined) this.#note(host);
     slot.host = undefined;
     slot.aheadMs = 0;

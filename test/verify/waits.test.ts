@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { Pool, type PoolClient } from 'pg';
 import { expect, inject, test } from 'vitest';
 import { type HandlerFactory, type Report, render, type VerifyOptions, verify } from '../../src/verify/index.ts';
@@ -105,4 +106,15 @@ test('a handler that forgets its COMMIT', { timeout }, async () => {
     { bounds: { total: 1, crashes: 0, faults: 0 } },
   );
   expect(report.convictions[0]?.verdict, told(report)).toBe('stuck');
+});
+
+// The server does not notice the death of a client while it waits for a lock, and nobody may wait for it to notice.
+test('a process that ends while what it had sent before still waits for a lock', { timeout }, async () => {
+  const report = await verify({
+    handler: fileURLToPath(new URL('../../examples/verify/ok-exits-on-lost-connection.ts', import.meta.url)),
+    postgres: postgres(),
+    bounds: { total: 2, crashes: 0, inFlight: 0, preemptions: 0 },
+    budgetMs: 100_000,
+  });
+  expect(report.verdict, told(report)).toBe('once');
 });

@@ -48,6 +48,8 @@ export interface ColumnFacts {
 }
 
 const COPIES = 'verify_seed';
+/** A closed connection whose statement runs on for so long would never be let go of. */
+const LET_GO_WITHIN_MS = 30_000;
 /** Advisory locks with this first key are ours. */
 const PAUSES = 1_313_166_419;
 /** Between executions nobody is at work, and who still has a lock has forgotten it. */
@@ -240,9 +242,14 @@ class Postgres implements PostgresPlace {
   async #gone(backends: readonly number[]): Promise<void> {
     if (backends.length === 0) return;
     // A client may say goodbye as late as when all is over, and nobody waits for what comes of it then.
+    const deadline = performance.now() + LET_GO_WITHIN_MS;
     while (!this.#closed) {
       const left = await this.#rows(`SELECT FROM pg_stat_activity WHERE pid IN (${backends.join(', ')})`);
       if (left.length === 0) return;
+      if (performance.now() > deadline)
+        throw new VerifyError(
+          `PostgreSQL has not let go of a connection that was closed ${LET_GO_WITHIN_MS / 1_000} s ago`,
+        );
       await sleep(1);
     }
   }

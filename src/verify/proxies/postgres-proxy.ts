@@ -90,7 +90,7 @@ class Link {
     client.on('error', () => undefined);
     client.on('close', () => {
       // A request that was held goes with its connection, unless the consumer was killed and it is on its way.
-      if (!this.#orphan) void this.cut();
+      if (!this.#orphan) this.cut().catch(() => undefined);
     });
   }
 
@@ -198,7 +198,7 @@ class Link {
   #request(message: Message): void {
     const { type } = message;
     if (type === 'X') {
-      void this.cut();
+      this.cut().catch(() => undefined);
       return;
     }
     // The data of a COPY that the server has asked for.
