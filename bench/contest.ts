@@ -11,6 +11,8 @@ export interface Contestant {
   prepare(): Promise<() => Promise<void>>;
   /** Not timed, after every run: rejects unless every effect is there exactly once. */
   check(): Promise<void>;
+  /** What else was measured in the last run; none by default. */
+  more?(): Readonly<Record<string, Measure>>;
 }
 
 /** One line of the result: a contestant's rate, and how it compares with another one. */
@@ -67,6 +69,7 @@ export interface ContestOptions {
 export interface Timing {
   readonly rate: number;
   readonly cpuUs: number;
+  readonly more: Readonly<Record<string, Measure>>;
 }
 
 /** The timings of every contestant, by id and round. Rejects, naming the contestant, when a check does. */
@@ -100,7 +103,11 @@ async function timed(contestant: Contestant): Promise<Timing> {
   await contestant.check().catch(error => {
     throw new Error(`${contestant.id} came out wrong: ${(error as Error).message}`, { cause: error });
   });
-  return { rate: (contestant.events / ms) * 1_000, cpuUs: (user + system) / contestant.events };
+  return {
+    rate: (contestant.events / ms) * 1_000,
+    cpuUs: (user + system) / contestant.events,
+    more: contestant.more?.() ?? {},
+  };
 }
 
 /** Far more than any run takes: without a limit, a contestant that stalls would be waited for all night. */
@@ -139,8 +146,17 @@ export function resultsFor(rows: readonly Row[], timings: ReadonlyMap<string, re
       spread: spread(ratios ?? own),
       target: row.target === undefined ? undefined : { ratio: row.target },
       cpuUs: median(runs.map(({ cpuUs }) => cpuUs)),
+      ...moreOf(runs),
     };
   });
+}
+
+/** The median of each over the rounds. */
+function moreOf(runs: readonly Timing[]): Pick<Result, 'more'> {
+  const heads = Object.entries(runs[0]?.more ?? {});
+  if (heads.length === 0) return {};
+  const all = (head: string) => median(runs.map(({ more }) => more[head]!.value));
+  return { more: Object.fromEntries(heads.map(([head, { unit }]) => [head, { value: all(head), unit }])) };
 }
 
 export function median(values: readonly number[]): number {

@@ -115,7 +115,7 @@ test('a row with more than one number stands in a table of its own and keeps the
 });
 
 test('rivals are compared round by round, so that a slow round of the machine does not count', () => {
-  const timings = (rates: number[]) => rates.map(rate => ({ rate, cpuUs: 1 }));
+  const timings = (rates: number[]) => rates.map(rate => ({ rate, cpuUs: 1, more: {} }));
   const rates = new Map([
     ['ours', timings([800, 80, 1_600])],
     ['loop', timings([1_000, 100, 2_000])],
@@ -124,6 +124,12 @@ test('rivals are compared round by round, so that a slow round of the machine do
   expect(jsonOf([result!])).toEqual([
     { id: 'ours', value: 800, unit: 'events/s', against: 'loop', ratio: 0.8, spread: 0 },
   ]);
+});
+
+test('what else was measured is the median of its rounds', () => {
+  const timings = [3, 1, 2].map(ms => ({ rate: 1, cpuUs: 1, more: { mean: { value: ms, unit: 'ms' } } }));
+  const [result] = resultsFor([{ id: 'ours', what: '' }], new Map([['ours', timings]]));
+  expect(result!.more).toEqual({ mean: { value: 2, unit: 'ms' } });
 });
 
 test('every row has an id of its own that the README explains', async () => {

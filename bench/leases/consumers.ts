@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createConsumer, type LeaseStore } from '../../src/index.ts';
-import type { Contestant } from '../contest.ts';
-import { type Paced, PacedLane, pacedSource } from './paced.ts';
+import type { Contestant, Measure } from '../contest.ts';
+import { dueMs, type Paced, PacedLane, pacedSource } from './paced.ts';
 
 /** What is done for each message. */
 export type Work = () => Promise<void> | void;
@@ -16,6 +16,7 @@ export function withoutDeduplication(id: string, paced: Paced, work: Work): Cont
       effects.reset();
       return async () => {
         const startMs = performance.now();
+        effects.started(startMs);
         const lane = async (n: number) => {
           const paces = new PacedLane(paced, n, startMs);
           for (let taken = await paces.take(500); taken.length > 0; taken = await paces.take(500)) {
@@ -29,6 +30,7 @@ export function withoutDeduplication(id: string, paced: Paced, work: Work): Cont
       };
     },
     check: async () => effects.check(),
+    more: () => effects.latency(),
   };
 }
 
@@ -47,7 +49,11 @@ export function onLeases(id: string, paced: Paced, work: Work, open: () => Promi
       const prefix = randomUUID().slice(0, 28);
       const consumer = createConsumer({
         name: `bench-${randomUUID()}`,
-        source: pacedSource(paced, n => `${prefix}${String(n).padStart(8, '0')}`),
+        source: pacedSource(
+          paced,
+          n => `${prefix}${String(n).padStart(8, '0')}`,
+          startMs => effects.started(startMs),
+        ),
         store,
         concurrency: paced.lanes,
         handle: async message => {
@@ -65,6 +71,7 @@ export function onLeases(id: string, paced: Paced, work: Work, open: () => Promi
       await store?.close();
       store = undefined;
     },
+    more: () => effects.latency(),
   };
 }
 
@@ -72,7 +79,9 @@ export function onLeases(id: string, paced: Paced, work: Work, open: () => Promi
 class Effects {
   readonly #paced: Paced;
   readonly #seen = new Set<number>();
+  readonly #lateMs: number[] = [];
   #count = 0;
+  #startMs = 0;
 
   constructor(paced: Paced) {
     this.#paced = paced;
@@ -80,12 +89,28 @@ class Effects {
 
   reset(): void {
     this.#seen.clear();
+    this.#lateMs.length = 0;
     this.#count = 0;
   }
 
   add(number: string): void {
     this.#count++;
     this.#seen.add(Number(number));
+    if (this.#paced.latency === true)
+      this.#lateMs.push(performance.now() - this.#startMs - dueMs(this.#paced, Number(number)));
+  }
+
+  started(startMs: number): void {
+    this.#startMs = startMs;
+  }
+
+  /** From when a message was due to its effect, the millisecond of work in it. */
+  latency(): Readonly<Record<string, Measure>> {
+    if (this.#paced.latency !== true) return {};
+    const sorted = this.#lateMs.toSorted((a, b) => a - b);
+    const at = (share: number) => ({ value: sorted[Math.floor(sorted.length * share)]!, unit: 'ms' });
+    const mean = sorted.reduce((sum, ms) => sum + ms, 0) / sorted.length;
+    return { mean: { value: mean, unit: 'ms' }, p50: at(0.5), p99: at(0.99) };
   }
 
   check(): void {

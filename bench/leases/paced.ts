@@ -9,6 +9,8 @@ export interface Paced {
   readonly lanes: number;
   /** Messages a second in all lanes together; undefined for as fast as they are taken. */
   readonly perSecond: number | undefined;
+  /** What is asked is how long messages wait, at a pace that everybody keeps. */
+  readonly latency?: true;
 }
 
 /** One lane of a run that began at `startMs`. */
@@ -43,13 +45,19 @@ export class PacedLane {
   }
 }
 
-/** The same as a source. `ids` is what the message of a number is called. */
-export function pacedSource(paced: Paced, idOf: (n: number) => string): Source {
+/** By so much after the start of a run a message becomes due, in milliseconds. */
+export function dueMs({ lanes, perSecond }: Paced, number: number): number {
+  return perSecond === undefined ? 0 : ((Math.floor(number / lanes) + 1) * lanes * 1_000) / perSecond;
+}
+
+/** The same as a source. `idOf` is what the message of a number is called. */
+export function pacedSource(paced: Paced, idOf: (n: number) => string, started: (startMs: number) => void): Source {
   return {
     name: 'paced',
     capabilities: { retryLater: false, finite: true, readAhead: true },
     async *receive() {
       const startMs = performance.now();
+      started(startMs);
       for (let lane = 0; lane < paced.lanes; lane++) yield laneOf(new PacedLane(paced, lane, startMs), lane, idOf);
     },
   };

@@ -17,6 +17,8 @@ import type { Paced } from './paced.ts';
 
 const LANES = 16;
 const PER_SECOND = 13_000;
+/** A pace that all of them keep: what a message waits when nobody has fallen behind. */
+const HALF = 6_500;
 const SIZES = {
   full: { rounds: 5, paced: 5 * PER_SECOND, raw: 40_000, claims: 50_000 },
   quick: { rounds: 1, paced: PER_SECOND / 2, raw: 4_000, claims: 5_000 },
@@ -33,6 +35,8 @@ const rows: readonly Row[] = [
     against: 'leases.paced.none',
     target: TARGETS[store],
   })),
+  { id: 'leases.half.none', what: 'half the pace: from when a message is due to its effect, no deduplication' },
+  ...STORES.map(store => ({ id: `leases.half.${store}`, what: `the same with ${store}` })),
   { id: 'leases.raw.none', what: 'unpaced, no work, no deduplication' },
   ...STORES.map(store => ({ id: `leases.raw.${store}`, what: `the same with ${store}`, against: 'leases.raw.none' })),
   { id: 'leases.claims.set', what: 'SET NX PX, 50 at a time, node-redis' },
@@ -64,6 +68,12 @@ export const leasesSuite: Suite = {
           () => downstream.call(),
           openers,
         ),
+        ...consumersFor(
+          'half',
+          { events: size.paced / 2, lanes: LANES, perSecond: HALF, latency: true },
+          () => downstream.call(),
+          openers,
+        ),
         ...consumersFor('raw', { events: size.raw, lanes: LANES, perSecond: undefined }, () => undefined, openers),
         singleSets('leases.claims.set', server.url, size.claims),
         batchedClaims('leases.claims.batch', server.url, size.claims),
@@ -81,7 +91,12 @@ export const leasesSuite: Suite = {
 
 type Openers = Readonly<Record<(typeof STORES)[number], () => Promise<LeaseStore>>>;
 
-function consumersFor(kind: 'paced' | 'raw', paced: Paced, work: Work, openers: Openers): readonly Contestant[] {
+function consumersFor(
+  kind: 'paced' | 'half' | 'raw',
+  paced: Paced,
+  work: Work,
+  openers: Openers,
+): readonly Contestant[] {
   return [
     withoutDeduplication(`leases.${kind}.none`, paced, work),
     ...STORES.map(store => onLeases(`leases.${kind}.${store}`, paced, work, openers[store])),
