@@ -16,7 +16,8 @@ export interface BrokerRules {
   readonly inOrder: boolean;
 }
 
-const RESEND = 'its producer sent it again';
+/** Why a copy comes that is another message to the broker. */
+export const RESEND = 'its producer sent it again';
 
 /** Sources: each broker's documentation, as docs/verify.md quotes it. */
 export const BROKERS: Readonly<Record<BrokerName, BrokerRules>> = {

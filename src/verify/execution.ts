@@ -13,6 +13,8 @@ import type { LockingPlace, Pausing, Row } from './world.ts';
 /** What an execution is played on. */
 export interface Stage {
   readonly messages: readonly VerifyMessage[];
+  /** What is other in a message that its producer has sent again; undefined where nothing is said of that. */
+  readonly resent: VerifyMessage | undefined;
   /** Which of them travel together. */
   readonly deliveries: readonly (readonly number[])[];
   readonly rules: BrokerRules;
@@ -370,10 +372,16 @@ class Play {
       }
     }
     if (free.length < this.#slots.length || this.#flying.length > 0) return;
-    for (const copy of this.#mailbox.again()) {
+    const late = [
+      ...this.#mailbox.again().map(copy => ({ copy, what: 'again' })),
+      ...(this.#stage.resent === undefined
+        ? []
+        : this.#mailbox.sentAgain().map(copy => ({ copy, what: 'sent again' }))),
+    ];
+    for (const { copy, what } of late) {
       for (const slot of free) {
         if (slot.host === undefined && slot !== this.#slots[1]) continue;
-        this.#offer(`again ${copy.messages}`, { duplicates: 1 }, slot, () => copy, true, add);
+        this.#offer(`${what} ${copy.messages}`, { duplicates: 1 }, slot, () => copy, true, add);
       }
     }
   }
@@ -400,8 +408,9 @@ class Play {
       ahead: slot.aheadMs > 0,
     });
     slot.host.deliver(
-      copy.messages.map(n => this.#stage.messages[n]!),
-      copy.attempt,
+      copy.messages.map(n => ({ ...this.#stage.messages[n]!, ...(copy.resent ? this.#stage.resent : {}) })),
+      // The broker counts anew: to it, it is another message.
+      copy.resent ? 1 : copy.attempt,
       slot.aheadMs,
       asked => this.#desk.held(slot, copy, asked),
     );

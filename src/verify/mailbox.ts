@@ -1,4 +1,4 @@
-import type { BrokerRules } from './brokers.ts';
+import { type BrokerRules, RESEND } from './brokers.ts';
 
 /** One delivery: these messages, handed to one consumer. */
 export interface Copy {
@@ -10,6 +10,8 @@ export interface Copy {
   readonly not: number | undefined;
   /** The consumer that it goes back to: the one that refused it. */
   readonly to: number | undefined;
+  /** The producer sent it again: to the broker it is another message. */
+  readonly resent: boolean;
 }
 
 interface Item {
@@ -31,7 +33,7 @@ export class Mailbox {
     this.#items = deliveries.map(messages => ({
       messages,
       state: 'ready',
-      copy: { messages, attempt: 1, because: undefined, not: undefined, to: undefined },
+      copy: { messages, attempt: 1, because: undefined, not: undefined, to: undefined, resent: false },
       deliveries: 0,
     }));
   }
@@ -89,6 +91,13 @@ export class Mailbox {
       .map(item => this.#next(item.copy, this.rules.afterAckBecause));
   }
 
+  /** Messages that are done, and that their producer sends once more: whatever the broker, it cannot know. */
+  sentAgain(): readonly Copy[] {
+    return this.#items
+      .filter(item => item.state === 'acked' && !item.copy.resent)
+      .map(item => ({ ...this.#next(item.copy, RESEND), resent: true }));
+  }
+
   #next(copy: Copy, because: string): Copy {
     return {
       messages: copy.messages,
@@ -96,6 +105,7 @@ export class Mailbox {
       because,
       not: undefined,
       to: undefined,
+      resent: copy.resent,
     };
   }
 

@@ -30,6 +30,11 @@ export interface VerifyFixture {
   readonly ignore?: readonly string[];
   /** Effects that may happen more than once: `http /metrics`, a table. They are still looked for when lost. */
   readonly accept?: readonly string[];
+  /**
+   * What is other in a message that its producer sends again, or a relay publishes twice: `{ offset: 43 }`. Such copies come after
+   * the ack, as messages of their own. Default: nothing, and none.
+   */
+  readonly resent?: VerifyMessage;
   /** Whether messages must take effect in their order. Default `any`. */
   readonly order?: 'any' | 'as-sent';
   /** Keys of Redis are effects, too, and are compared without their TTLs. Default false: mostly they are marks and leases. */

@@ -33,6 +33,7 @@ export interface Plan {
   readonly accept: readonly string[];
   readonly order: 'any' | 'as-sent';
   readonly compareRedis: boolean;
+  readonly resent: VerifyMessage | undefined;
   readonly leases: readonly string[];
   /** SQL; empty for none. */
   readonly expire: string;
@@ -83,6 +84,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
     accept: fixture.accept ?? [],
     order: fixture.order ?? 'any',
     compareRedis: fixture.compareRedis === true,
+    resent: fixture.resent,
     leases: fixture.leases ?? [],
     expire,
     http: fixture.http ?? {},

@@ -240,9 +240,10 @@ class Verification {
   }
 
   #stage(faults: boolean, deliveries = this.#plan.deliveries, killAlways = false): Stage {
-    const { messages, rules, manualAck, thinkMs } = this.#plan;
+    const { messages, resent, rules, manualAck, thinkMs } = this.#plan;
     return {
       messages,
+      resent,
       deliveries,
       rules,
       manualAck,

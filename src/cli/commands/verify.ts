@@ -34,6 +34,7 @@ The module may say the rest itself:
   export const verify = { message: { id: 'm1', amount: 5 }, schema: 'CREATE TABLE …', seed: 'INSERT …' }
 
   --message FILE       the message as JSON; repeat it for several
+  --resent FILE        as JSON what is other in a message that its producer sends again: { "offset": 43 }
   --schema SQL|FILE    tables, as SQL or the name of a .sql file
   --seed SQL|FILE      what is there before the first message
   --expire SQL|FILE    after it leases in tables have run out, as they do while a message waits for its redelivery
@@ -84,6 +85,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
       schema: one,
       seed: one,
       expire: one,
+      resent: one,
       env: many,
       broker: one,
       batch: flag,
@@ -114,6 +116,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
         schema: values.schema,
         seed: values.seed,
         expire: values.expire,
+        resent: values.resent === undefined ? undefined : messageIn(values.resent),
         env: values.env === undefined ? undefined : Object.fromEntries(values.env.map(variable)),
         broker: values.broker as BrokerName | undefined,
         batch: values.batch,
@@ -155,6 +158,7 @@ const SAME_EXECUTIONS = [
   'schema',
   'seed',
   'expire',
+  'resent',
   'env',
   'broker',
   'batch',
