@@ -197,8 +197,12 @@ class Verification {
     const other = this.#theatre.reusable ? second : await this.#plain();
     if (one.execution.ending.ending !== 'done') return this.#failsAlone(one);
     this.#clocks = one.execution.readsClock;
-    this.#pauses = readsAndWrites(one.execution);
-    if (this.#pauses) await postgres?.letPause();
+    this.#pauses = stepsOf(one.execution).some(({ text }) => postgres?.suits(text) === true);
+    if (this.#pauses) {
+      // What an idle one has left open would keep the tables from being changed.
+      await this.#theatre.fresh();
+      await postgres!.letPause();
+    }
     learnNoise(mask, one.state, other.state);
     for (const column of postgres?.columns.numbered ?? []) mask.learn(column);
     const orders = await this.#orders();
@@ -419,11 +423,9 @@ function sameSteps(one: Execution, other: Execution): boolean {
   return steps(one) === steps(other);
 }
 
-/** It has a statement whose writes follow from what it selects. */
-function readsAndWrites({ trace }: Execution): boolean {
-  return trace.events.some(
-    event => event.event === 'step' && event.place === 'postgres' && /\binsert\s[^;]*\bselect\b/i.test(event.text),
-  );
+/** Statements for PostgreSQL. */
+function stepsOf({ trace }: Execution): readonly { readonly text: string }[] {
+  return trace.events.flatMap(event => (event.event === 'step' && event.place === 'postgres' ? [event] : []));
 }
 
 function costOfTape({ execution }: Judged): number {

@@ -24,7 +24,7 @@ export interface PostgresOptions {
 
 /** A database of its own, with a copy of what the seed put into it. */
 export interface PostgresPlace extends LockingPlace, Pausing {
-  /** Call it before anything is made to stand still. */
+  /** Call it before anything is made to stand still, while no consumer is there. */
   letPause(): Promise<void>;
   /**
    * Call it when the handler has run once: tables that it created are known from then on, and empty before each execution. Of
@@ -202,8 +202,8 @@ class Postgres implements PostgresPlace {
       ...setval,
       'SET session_replication_role = DEFAULT',
     ].join('; ');
-    const compared = tables.filter(table => !table.startsWith('nevertwice.'));
-    this.#snapshot = compared
+    this.#compared = tables.filter(table => !table.startsWith('nevertwice.'));
+    this.#snapshot = this.#compared
       .map(
         table => `SELECT '${shown(table)}' AS name, ARRAY(SELECT (SELECT jsonb_object_agg(key, value) FROM jsonb_each_text(to_jsonb(x)))::text
           FROM ${quoted(table)} x) AS rows`,
@@ -213,8 +213,8 @@ class Postgres implements PostgresPlace {
 
   #sequences: Map<string, string | null> | undefined;
   #closed = false;
-  /** Names of the tables with the trigger, in lower case. */
-  #pausable: ReadonlySet<string> = new Set();
+  /** Tables of the handler, with their schemas. */
+  #compared: readonly string[] = [];
   #own = 0;
 
   async #rows(sql: string): Promise<any[]> {
@@ -264,7 +264,7 @@ class Postgres implements PostgresPlace {
   }
 
   async letPause(): Promise<void> {
-    const tables = (await this.#tables()).filter(table => !table.startsWith('nevertwice.'));
+    const tables = this.#compared;
     await this.#ask(`CREATE FUNCTION ${COPIES}.pause() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN
         PERFORM pg_advisory_lock_shared(${PAUSES}, pg_backend_pid()), pg_advisory_unlock_shared(${PAUSES}, pg_backend_pid());
@@ -272,7 +272,6 @@ class Postgres implements PostgresPlace {
       END $$;
       ${tables.map(table => `CREATE TRIGGER verify_pause BEFORE INSERT ON ${quoted(table)} FOR EACH ROW EXECUTE FUNCTION ${COPIES}.pause()`).join(';')}`);
     this.#own = (await this.#rows('SELECT pg_backend_pid() AS pid'))[0].pid;
-    this.#pausable = new Set(tables.flatMap(table => [table.toLowerCase(), shown(table).toLowerCase()]));
   }
 
   /** We hold what keeps a statement from going on. */
@@ -283,7 +282,8 @@ class Postgres implements PostgresPlace {
   suits(text: string): boolean {
     // With what it selects in the same statement; a row that is given as it is depends on nothing that it has read.
     const [, table] = /\binsert\s+into\s+([\w."]+)[^;]*?\bselect\b/i.exec(text) ?? [];
-    return table !== undefined && this.#pausable.has(table.replaceAll('"', '').toLowerCase());
+    const name = table?.replaceAll('"', '').toLowerCase();
+    return this.#compared.some(one => [one, shown(one)].some(known => known.toLowerCase() === name));
   }
 
   async pause(backend: number): Promise<void> {
