@@ -20,6 +20,8 @@ export class Leases {
   readonly #held: ReadonlyMap<ReadyEntry, Held>;
   readonly #everyMs: number;
   readonly #lost = new Set<ReadyEntry>();
+  /** Whose completion has been sent. What is done and waits for its turn to be recorded still needs its lease. */
+  readonly #completing = new Set<ReadyEntry>();
   /** Until when all of them last for sure, by our clock: from before the call that the store answered. */
   #until: number;
   #timer: NodeJS.Timeout | undefined;
@@ -57,6 +59,11 @@ export class Leases {
     this.#cutOff = cutOff;
   }
 
+  /** To be called before these are completed: nothing of them is renewed from then on. */
+  completing(entries: readonly ReadyEntry[]): void {
+    for (const entry of entries) this.#completing.add(entry);
+  }
+
   /** No more renewals: what is not completed or released runs out. */
   end(): void {
     this.#ended = true;
@@ -80,10 +87,9 @@ export class Leases {
     }
     const { leaseMs } = this.#path.policy;
     const sentMs = this.#path.clock.monotonicMs();
-    // What is done and on its way to be recorded needs no lease: who was not replaced may complete. And a renewal behind its own
-    // completion would be refused, and count as one of a stale owner.
+    // A renewal behind its own completion would be refused, and count as one of a stale owner.
     const open = [...this.#held].filter(
-      ([entry]) => entry.verdict === undefined && entry.unrecorded === undefined && !this.#lost.has(entry),
+      ([entry]) => entry.verdict === undefined && !this.#completing.has(entry) && !this.#lost.has(entry),
     );
     if (open.length === 0) return;
     let owned: readonly boolean[];

@@ -100,7 +100,10 @@ async function handleHeld(
   const entries = [...held.keys()];
   if (entries.length === 0) return;
   const leases = new Leases(path, inbox, held, sentMs);
-  const recorder = new Recorder<ReadyEntry>(done => record(path, inbox, done));
+  const recorder = new Recorder<ReadyEntry>(done => {
+    leases.completing(done);
+    return record(path, inbox, done);
+  });
   const release = (some: readonly ReadyEntry[]) =>
     inbox.release(
       some

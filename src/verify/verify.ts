@@ -86,10 +86,14 @@ class Verification {
         return await this.#search();
       } catch (error) {
         if (!(error instanceof ShortPatience)) throw error;
-        this.#patienceMs = Math.max(this.#patienceMs, error.waitedMs * 1.5 + 50);
-        await this.#theatre.fresh();
+        await this.#waitLonger(error);
       }
     }
+  }
+
+  async #waitLonger({ waitedMs }: ShortPatience): Promise<void> {
+    this.#patienceMs = Math.max(this.#patienceMs, waitedMs * 1.5 + 50);
+    await this.#theatre.fresh();
   }
 
   async #search(): Promise<Report> {
@@ -128,6 +132,13 @@ class Verification {
     if (!searched.complete && convictions.length === 0) {
       this.#walks = await walk<Judged>({
         ...shared,
+        // The search need not begin anew for it: its time is over, and what it has come to stands.
+        play: player =>
+          shared.play(player).catch(async error => {
+            if (!(error instanceof ShortPatience)) throw error;
+            await this.#waitLonger(error);
+            return { failure: undefined };
+          }),
         over: () => over(budgetMs),
         progress: walks => progress(searched.executions + walks, searched.completeTo),
         random: seeded(Number.parseInt(this.#plan.id, 16)),

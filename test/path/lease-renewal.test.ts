@@ -135,6 +135,46 @@ describe('renewal', () => {
     expect([renewals, store.staleCalls]).toEqual([atEnd, 0]);
   });
 
+  test('what waits behind a slow completion to be recorded keeps its lease, so that nobody does it again', async () => {
+    const held = Promise.withResolvers<void>();
+    let first = true;
+    const slow = storeWith(inbox => ({
+      complete: async items => {
+        const recorded = inbox.complete(items);
+        if (first) {
+          first = false;
+          await held.promise;
+        }
+        return recorded;
+      },
+    }));
+    const handled = Promise.withResolvers<void>();
+    const consumer = createConsumer({
+      name: 'pay',
+      store: slow,
+      leaseMs: LEASE_MS,
+      handle: message => {
+        if (message.id === 'm2') handled.resolve();
+      },
+    });
+    const running = consumer.run({ source: deliverySource([{ id: 'm1' }, { id: 'm2' }]) });
+    await handled.promise;
+    await timesPassed(2.5);
+    const again: string[] = [];
+    const other = createConsumer({
+      name: 'pay',
+      store: storeWith(() => ({})),
+      busyWaitMs: 0,
+      handle: ({ id }) => void again.push(id),
+    });
+    const elsewhere = other.run({ source: deliverySource([{ id: 'm2' }]) });
+    await timesPassed(0.5);
+    expect(again).toEqual([]);
+    held.resolve();
+    expect(await running).toMatchObject({ processed: 2, failed: 0 });
+    expect(await elsewhere).toMatchObject({ processed: 0, duplicates: 1 });
+  });
+
   test('a store that is down at a renewal loses nobody a lease: the handler goes on and is recorded', async () => {
     let fails = 2;
     const flaky = storeWith(inbox => ({
