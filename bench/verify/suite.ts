@@ -10,7 +10,16 @@ const corpus = new URL('../../examples/verify/', import.meta.url);
 const RIGHT = fileURLToPath(new URL('ok-inbox-tx.ts', corpus));
 const COMMON = ['naive.ts', 'check-then-act.ts', 'mark-first.ts'].map(file => fileURLToPath(new URL(file, corpus)));
 
-const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0, clocks: 0 };
+const NOTHING: Bounds = {
+  total: 0,
+  duplicates: 0,
+  crashes: 0,
+  faults: 0,
+  inFlight: 0,
+  preemptions: 0,
+  clocks: 0,
+  evictions: 0,
+};
 /** Overlapping copies in any order, and no process ends. */
 const INTERLEAVED: Bounds = { ...NOTHING, total: 3, duplicates: 1, preemptions: 2 };
 /** Each but the first has a SIGKILL. */

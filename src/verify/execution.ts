@@ -1,6 +1,6 @@
 import { BrokerDesk } from './broker-desk.ts';
 import type { BrokerRules } from './brokers.ts';
-import type { Held, Reply } from './gate.ts';
+import type { Held, Place, Reply } from './gate.ts';
 import type { Host } from './hosts/host.ts';
 import { Locks, pause, type Waiting, waitFor } from './locks.ts';
 import { type Copy, Mailbox } from './mailbox.ts';
@@ -31,6 +31,8 @@ export interface Stage {
   readonly killAlways: boolean;
   /** Lets leases run out; undefined where the handler has none. */
   readonly expire: (() => Promise<void>) | undefined;
+  /** Lets the records of what was done be gone; undefined where nothing is said of that. */
+  readonly evict: (() => Promise<void>) | undefined;
   /** Lets statements stand still; undefined where the handler has none that reads and writes. */
   readonly pausing: Pausing | undefined;
   /** The handler reads the clock of its process. */
@@ -84,6 +86,8 @@ const ENDLESS = 30;
 
 /** More often than this no message comes without a new fault. */
 const DELIVERIES = 5;
+/** So many requests in a row find a server that has gone away still away: enough for a `catch` and for most loops. */
+const AWAY_FOR = 4;
 /** As long PostgreSQL needs to break a deadlock, and some more. */
 const LOCKED_FOR_MS = 4_000;
 
@@ -97,6 +101,10 @@ interface Slot {
   host: Host | undefined;
   copy: Copy | undefined;
   waiting: Waiting[];
+  /** Where the connection was cut in the last request. */
+  readonly broken: Set<Place>;
+  /** That server is still away for so many requests; once in a delivery. */
+  away: { readonly place: Place; left: number } | undefined;
   /** How often it has asked for the same since its last delivery. */
   asked: Map<string, number>;
 }
@@ -148,6 +156,8 @@ class Play {
       host: undefined,
       copy: undefined,
       waiting: [],
+      broken: new Set(),
+      away: undefined,
       asked: new Map(),
     }));
     this.#current = this.#slots[0]!;
@@ -260,6 +270,13 @@ class Play {
           await this.#bury(slot, [], 'its consumer ended');
           break;
         }
+        const { away } = slot;
+        const vain = (away?.left ?? 0) === 0 ? undefined : host.held.find(held => held.place === away!.place);
+        if (vain !== undefined) {
+          away!.left--;
+          await this.#reset(slot, vain);
+          continue;
+        }
         const refusal = host.held.find(held => held.place === 'broker' && held.quiet);
         if (refusal === undefined) break;
         host.take(refusal);
@@ -341,15 +358,30 @@ class Play {
       if (slot.copy !== undefined) add(`ack lost ${at}`, { ...also, faults: 1 }, () => this.#ackLost(slot, held));
       return;
     }
+    // With the connection that was cut before it this is one trouble: the server is away for a while.
+    if (slot.broken.has(held.place) && slot.away === undefined) {
+      add(`still away ${at}`, also, () => {
+        slot.away = { place: held.place, left: AWAY_FOR - 1 };
+        return this.#reset(slot, held);
+      });
+    }
     add(`reset ${at}`, { ...also, faults: 1 }, () => this.#reset(slot, held));
     add(`reply lost ${at}`, { ...also, faults: 1 }, () => this.#replyLost(slot, held));
     if (published) return;
     add(`in flight ${at}`, { ...also, crashes: 1, inFlight: 1 }, () => this.#crash(slot, 'in-flight'));
   }
 
-  /** A delivery; to a consumer that had none yet after another one had, also with a clock that is ahead. */
+  /**
+   * A delivery; a late one also when the records are gone, and to a consumer that had none yet after another one had, also with
+   * a clock that is ahead.
+   */
   #offer(what: string, cost: Cost, slot: Slot, copy: () => Copy, late: boolean, add: Add): void {
     add(`${what} on ${slot.who}`, cost, () => this.#deliver(slot, copy(), late));
+    if (late && this.#stage.evict !== undefined) {
+      add(`${what} on ${slot.who}, records gone`, { ...cost, evictions: 1 }, () =>
+        this.#deliver(slot, copy(), late, true),
+      );
+    }
     if (!this.#stage.clocks || slot.host !== undefined || this.#events.length === 0) return;
     add(`${what} on ${slot.who}, ahead`, { ...cost, clocks: 1 }, () => {
       slot.aheadMs = AHEAD_MS;
@@ -392,11 +424,14 @@ class Play {
     return free.find(slot => slot.who === copy.to) ?? free.find(slot => slot.who !== copy.not) ?? free[0];
   }
 
-  async #deliver(slot: Slot, copy: Copy, late: boolean): Promise<void> {
+  async #deliver(slot: Slot, copy: Copy, late: boolean, evicted = false): Promise<void> {
     if (late) await this.#stage.expire?.();
+    if (evicted) await this.#stage.evict!();
     slot.host ??= await this.#stage.take();
     slot.copy = copy;
     slot.asked = new Map();
+    slot.broken.clear();
+    slot.away = undefined;
     this.#mailbox.handOut(copy);
     this.#current = slot;
     this.#say({
@@ -406,6 +441,7 @@ class Play {
       attempt: copy.attempt,
       because: copy.because,
       ahead: slot.aheadMs > 0,
+      evicted,
     });
     slot.host.deliver(
       copy.messages.map(n => ({ ...this.#stage.messages[n]!, ...(copy.resent ? this.#stage.resent : {}) })),
@@ -418,6 +454,7 @@ class Play {
 
   async #step(slot: Slot, held: Held, standing = false): Promise<void> {
     this.#current = slot;
+    slot.broken.delete(held.place);
     slot.host!.take(held);
     const asked = nameless(held.text);
     slot.asked.set(asked, (slot.asked.get(asked) ?? 0) + 1);
@@ -444,6 +481,7 @@ class Play {
 
   async #reset(slot: Slot, held: Held): Promise<void> {
     this.#current = slot;
+    slot.broken.add(held.place);
     slot.host!.take(held);
     this.#sayStep(slot, held, { reply: undefined, fault: 'reset' });
     await held.cut();
@@ -451,6 +489,7 @@ class Play {
 
   async #replyLost(slot: Slot, held: Held): Promise<void> {
     this.#current = slot;
+    slot.broken.add(held.place);
     slot.host!.take(held);
     const reply = held.send();
     const done = await this.#locks.orBlocked(held, reply);

@@ -43,6 +43,13 @@ export interface VerifyFixture {
   readonly leases?: readonly string[];
   /** The same for leases in tables of PostgreSQL: SQL after which they have run out, as `UPDATE jobs SET locked_until = now()`. */
   readonly expire?: string;
+  /**
+   * Records of what was done that may be gone when a late copy comes: patterns of keys of Redis that are evicted or run out
+   * (`seen:*`). Then something else has to refuse the copy, such as a version in the effect itself. Default none.
+   */
+  readonly evicts?: readonly string[];
+  /** The same for records in tables of PostgreSQL: SQL that deletes them, as `DELETE FROM processed`. */
+  readonly prune?: string;
   /** What the HTTP server answers, by path or by method and path, `*` for any text. Default: 200 and `{ "ok": true }`. */
   readonly http?: Readonly<Record<string, HttpAnswer>>;
 }
@@ -72,6 +79,8 @@ export interface VerifyOptions extends VerifyFixture {
   readonly redis?: string;
   /** Plays one execution again, from a report. */
   readonly replay?: string;
+  /** Executions that are played at a time, each on tables of its own. Default: one a core, at most four; one with `redis`. */
+  readonly concurrency?: number;
   /** Goes on after the first failure. Default false. */
   readonly keepGoing?: boolean;
   /** A handler that does nothing for this long is waiting for something that nobody holds. Default 5,000. */
@@ -97,4 +106,5 @@ export const DEFAULT_BOUNDS: Bounds = {
   inFlight: 1,
   preemptions: 2,
   clocks: 1,
+  evictions: 1,
 };

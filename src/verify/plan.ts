@@ -37,6 +37,10 @@ export interface Plan {
   readonly leases: readonly string[];
   /** SQL; empty for none. */
   readonly expire: string;
+  /** Patterns of keys of Redis. */
+  readonly evicts: readonly string[];
+  /** SQL; empty for none. */
+  readonly prune: string;
   readonly http: Readonly<Record<string, HttpAnswer>>;
   readonly bounds: Bounds;
   readonly budgetMs: number;
@@ -67,6 +71,7 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
   const schema = sql('schema', fixture.schema, file);
   const seed = sql('seed', fixture.seed, file);
   const expire = sql('expire', fixture.expire, file);
+  const prune = sql('prune', fixture.prune, file);
   const env = fixture.env ?? (schema === '' ? {} : { DATABASE_URL: 'postgres' });
   const batch = fixture.batch === true;
   const plan = {
@@ -87,6 +92,8 @@ export async function planFrom(options: VerifyOptions): Promise<Plan> {
     resent: fixture.resent,
     leases: fixture.leases ?? [],
     expire,
+    evicts: fixture.evicts ?? [],
+    prune,
     http: fixture.http ?? {},
     bounds: { ...DEFAULT_BOUNDS, ...fixture.bounds },
     budgetMs: fixture.budgetMs ?? 60_000,

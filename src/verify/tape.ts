@@ -12,10 +12,25 @@ export interface Cost {
   readonly preemptions?: number;
   /** A consumer whose clock is ahead of the others'. */
   readonly clocks?: number;
+  /** Records that are gone before a late copy comes. */
+  readonly evictions?: number;
 }
 
 export type Spending = keyof Cost;
-export const SPENDINGS: readonly Spending[] = ['duplicates', 'crashes', 'faults', 'inFlight', 'preemptions', 'clocks'];
+export const SPENDINGS = [
+  'duplicates',
+  'crashes',
+  'faults',
+  'inFlight',
+  'preemptions',
+  'clocks',
+  'evictions',
+] as const satisfies readonly Spending[];
+
+/** The same number of each kind. */
+export function ofEach(most: number): Required<Cost> {
+  return Object.fromEntries(SPENDINGS.map(kind => [kind, most])) as unknown as Required<Cost>;
+}
 
 /** Most that one execution may spend, in all and of each kind. */
 export interface Bounds extends Required<Cost> {
@@ -72,7 +87,7 @@ export class Player {
   /** The labels at each decision of the tape, where they are known. */
   readonly #expected: readonly string[] | undefined;
   readonly #bounds: Bounds;
-  #spent: Record<Spending, number> = { duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0, clocks: 0 };
+  #spent: Record<Spending, number> = ofEach(0);
 
   constructor(tape: Tape, bounds: Bounds, expected?: readonly string[]) {
     this.#tape = tape;

@@ -14,6 +14,8 @@ export type TraceEvent =
       readonly because: string | undefined;
       /** The clock of this consumer is an hour ahead of the others'. */
       readonly ahead: boolean;
+      /** The records of what was done are gone. */
+      readonly evicted: boolean;
     }
   | {
       readonly event: 'step';

@@ -1,16 +1,15 @@
-import { dirname } from 'node:path';
 import { seeded } from '../core/random.ts';
 import { type Execution, execute, ShortPatience, type Stage } from './execution.ts';
 import { type SearchOptions, search } from './explorer.ts';
 import { HandlerBroken } from './hosts/body.ts';
 import type { VerifyOptions } from './options.ts';
 import { changedTables, type Deviation, judge, learnNoise, Mask, marksIn, type Oracle } from './oracle.ts';
-import { openPlaces } from './places/open.ts';
 import { type Plan, planFrom } from './plan.ts';
 import { storyOf } from './report/story.ts';
 import type { Conviction, Report } from './report.ts';
-import { type Bounds, Diverged, Player, type Tape, tapeOf, tokenOf } from './tape.ts';
-import { Theatre } from './theatre.ts';
+import { type Bounds, Diverged, ofEach, Player, type Tape, tapeOf, tokenOf } from './tape.ts';
+import type { Theatre } from './theatre.ts';
+import { Theatres } from './theatres.ts';
 import { VerifyError } from './verify-error.ts';
 import { walk } from './walks.ts';
 import type { State } from './world.ts';
@@ -19,7 +18,7 @@ import type { State } from './world.ts';
 const CONFIRMATIONS = 3;
 /** This part of the time is left to chance where the search does not end before: further troubles than it would come to. */
 const WALKS = 0.2;
-const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlight: 0, preemptions: 0, clocks: 0 };
+const NOTHING: Bounds = { total: 0, ...ofEach(0) };
 
 /**
  * Runs a handler with everything that its broker and its network can do to it, cheapest first, on real servers, and looks
@@ -29,20 +28,14 @@ const NOTHING: Bounds = { total: 0, duplicates: 0, crashes: 0, faults: 0, inFlig
  */
 export async function verify(options: VerifyOptions): Promise<Report> {
   const plan = await planFrom(options);
-  const places = await openPlaces(plan, {
-    near: [...(plan.code.kind === 'module' ? [dirname(plan.code.file)] : []), process.cwd()],
-    postgres: options.postgres,
-    redis: options.redis,
-  });
-  const theatre = new Theatre(plan, places.byVariable, places.postgres, places.redis, places.sqlite);
+  const theatres = await Theatres.open(plan, options);
   try {
-    return await new Verification(plan, theatre, options).run();
+    return await new Verification(plan, theatres, options).run();
   } catch (error) {
     if (error instanceof HandlerBroken) throw new VerifyError(error.message, { cause: error });
     throw error;
   } finally {
-    await theatre.close();
-    await places.close();
+    await theatres.close();
   }
 }
 
@@ -53,13 +46,30 @@ interface Judged {
   readonly deviation: Deviation | undefined;
 }
 
+/** How an execution is played; without anything a plain delivery on the first theatre. */
+interface How {
+  readonly faults?: boolean;
+  readonly deliveries?: Plan['deliveries'];
+  readonly killAlways?: boolean;
+  readonly theatre?: Theatre;
+  /** It counts when it is looked at, or is none of the search. */
+  readonly uncounted?: boolean;
+}
+
+/** A story that comes so soon needs nobody else. */
+const ALONE = 50;
+
 class Verification {
   readonly #plan: Plan;
+  readonly #theatres: Theatres;
+  /** Where everything is done but the search. */
   readonly #theatre: Theatre;
   readonly #options: VerifyOptions;
   readonly #startMs = performance.now();
   readonly #ungated = new Set<string>();
   #oracle: Oracle | undefined;
+  /** Of the search, in the order of their tapes, and all the others. */
+  #searched = 0;
   #executions = 0;
   #patienceMs = 0;
   #silent: string | undefined;
@@ -69,9 +79,10 @@ class Verification {
   /** Statements that read and write can be made to stand still. */
   #pauses = false;
 
-  constructor(plan: Plan, theatre: Theatre, options: VerifyOptions) {
+  constructor(plan: Plan, theatres: Theatres, options: VerifyOptions) {
     this.#plan = plan;
-    this.#theatre = theatre;
+    this.#theatres = theatres;
+    this.#theatre = theatres.first;
     this.#options = options;
   }
 
@@ -93,22 +104,25 @@ class Verification {
 
   async #waitLonger({ waitedMs }: ShortPatience): Promise<void> {
     this.#patienceMs = Math.max(this.#patienceMs, waitedMs * 1.5 + 50);
-    await this.#theatre.fresh();
+    await this.#theatres.fresh();
   }
 
   async #search(): Promise<Report> {
     const convictions: Conviction[] = [];
     const { bounds, budgetMs } = this.#plan;
     let longest = 1;
-    const shared: Omit<SearchOptions<Judged>, 'over' | 'progress'> = {
+    const earlier = this.#searched;
+    let walking = false;
+    const look = async (player: Player, how: How) => {
+      const judged = await this.#play(player, { ...how, faults: true });
+      longest = Math.max(longest, player.decisions.length);
+      this.#options.onExecution?.(judged.execution.trace);
+      return { failure: judged.deviation === undefined ? undefined : judged };
+    };
+    const shared: Pick<SearchOptions<Judged>, 'bounds' | 'failed'> = {
       bounds,
-      play: async player => {
-        const judged = await this.#play(player, true);
-        longest = Math.max(longest, player.decisions.length);
-        this.#options.onExecution?.(judged.execution.trace);
-        return { failure: judged.deviation === undefined ? undefined : judged };
-      },
-      failed: async ({ tape, failure, decisions }) => {
+      failed: async ({ tape, failure, decisions, executions }) => {
+        if (!walking) this.#searched = earlier + executions;
         this.#theatre.lastScene = this.#options.keepGoing !== true;
         const conviction = await this.#confirmed(
           tape,
@@ -126,15 +140,22 @@ class Verification {
     const over = (ms: number) => this.#ms > ms || this.#silent !== undefined;
     const searched = await search<Judged>({
       ...shared,
+      play: (player, stage) => look(player, { theatre: this.#theatres.at(stage), uncounted: true }),
+      stages: () => this.#theatres.length,
       over: () => over(budgetMs * (1 - WALKS)),
-      progress: ({ executions, completeTo }) => progress(executions, completeTo),
+      progress: ({ executions, completeTo }) => {
+        this.#searched = earlier + executions;
+        progress(executions, completeTo);
+        if (executions > ALONE) this.#theatres.openOthers(theatre => this.#prepare(theatre));
+      },
     });
     if (!searched.complete && convictions.length === 0) {
+      walking = true;
       this.#walks = await walk<Judged>({
         ...shared,
         // The search need not begin anew for it: its time is over, and what it has come to stands.
         play: player =>
-          shared.play(player).catch(async error => {
+          look(player, {}).catch(async error => {
             if (!(error instanceof ShortPatience)) throw error;
             await this.#waitLonger(error);
             return { failure: undefined };
@@ -151,6 +172,10 @@ class Verification {
     return this.#report(why === undefined ? 'once' : 'unknown', why, [], searched.completeTo);
   }
 
+  get executions(): number {
+    return this.#executions + this.#searched;
+  }
+
   get #ms(): number {
     return performance.now() - this.#startMs;
   }
@@ -165,7 +190,7 @@ class Verification {
     const [ungated] = this.#ungated;
     if (ungated !== undefined) return `the handler uses something that the verifier cannot hold: ${ungated}`;
     if (!searched.complete) {
-      return `the time was over after ${this.#executions} executions; everything with up to ${Math.max(0, searched.completeTo)} troubles was tried; give --budget more, or a smaller --bound`;
+      return `the time was over after ${this.executions} executions; everything with up to ${Math.max(0, searched.completeTo)} troubles was tried; give --budget more, or a smaller --bound`;
     }
     if (this.#idle) {
       return 'a plain delivery changes nothing that can be seen: give a message that has an effect, and look whether the handler commits it';
@@ -184,16 +209,10 @@ class Verification {
   async #learn(): Promise<Report | undefined> {
     const { postgres, sqlite } = this.#theatre;
     const mask = new Mask(this.#plan.ignore);
-    // The first one lets clients connect and lets what creates its tables create them; it is not looked at.
-    await this.#theatre.reset();
-    const warm = await execute(this.#stage(false), new Player([], NOTHING));
-    await this.#theatre.giveBack(warm.left);
-    // A handler that remembers has seen the message now.
-    await this.#theatre.fresh();
-    await postgres?.learnTables();
-    await sqlite?.learnTables();
+    await this.#warmUp(this.#theatre);
     // What is wrong with it should be known before anything depends on it.
-    await this.#expire();
+    await this.#expire(this.#theatre);
+    await this.#evict(this.#theatre);
     await this.#theatre.reset();
     const seed = await this.#theatre.state([], []);
     const first = await this.#plain();
@@ -209,11 +228,7 @@ class Verification {
     if (one.execution.ending.ending !== 'done') return this.#failsAlone(one);
     this.#clocks = one.execution.readsClock;
     this.#pauses = stepsOf(one.execution).some(({ text }) => postgres?.suits(text) === true);
-    if (this.#pauses) {
-      // What an idle one has left open would keep the tables from being changed.
-      await this.#theatre.fresh();
-      await postgres!.letPause();
-    }
+    if (this.#pauses) await letPause(this.#theatre);
     learnNoise(mask, one.state, other.state);
     for (const column of postgres?.columns.numbered ?? []) mask.learn(column);
     const orders = await this.#orders();
@@ -229,13 +244,35 @@ class Verification {
     return undefined;
   }
 
+  /** The first one lets clients connect and lets what creates its tables create them; it is not looked at. */
+  async #warmUp(theatre: Theatre): Promise<void> {
+    await theatre.reset();
+    const warm = await execute(this.#stage({ theatre }), new Player([], NOTHING));
+    await theatre.giveBack(warm.left);
+    // A handler that remembers has seen the message now.
+    await theatre.fresh();
+    await theatre.postgres?.learnTables();
+    await theatre.sqlite?.learnTables();
+  }
+
+  /** Another theatre is of use when a plain delivery leaves there what it left on the first. */
+  async #prepare(theatre: Theatre): Promise<boolean> {
+    theatre.reusable = this.#theatre.reusable;
+    theatre.prefetch();
+    await this.#warmUp(theatre);
+    const { execution, deviation } = await this.#plain({ theatre, uncounted: true });
+    if (execution.ending.ending !== 'done' || deviation !== undefined) return false;
+    if (this.#pauses) await letPause(theatre);
+    return true;
+  }
+
   /** End states of the other orders in which the messages may come. */
   async #orders(): Promise<readonly State[]> {
     const { deliveries } = this.#plan;
     if (deliveries.length < 2 || deliveries.length > 4) return [];
     const states: State[] = [];
     for (const order of permutations(deliveries).slice(1)) {
-      const { state, execution } = await this.#plain(order);
+      const { state, execution } = await this.#plain({ deliveries: order });
       if (execution.ending.ending === 'done') states.push(state);
     }
     return states;
@@ -254,7 +291,12 @@ class Verification {
     return this.#report('unknown', why, [], -1);
   }
 
-  #stage(faults: boolean, deliveries = this.#plan.deliveries, killAlways = false): Stage {
+  #stage({
+    faults = false,
+    deliveries = this.#plan.deliveries,
+    killAlways = false,
+    theatre = this.#theatre,
+  }: How = {}): Stage {
     const { messages, resent, rules, manualAck, thinkMs } = this.#plan;
     return {
       messages,
@@ -264,41 +306,42 @@ class Verification {
       manualAck,
       thinkMs,
       consumers: 2,
-      locks: this.#theatre.postgres,
+      locks: theatre.postgres,
       patienceMs: this.#patienceMs,
-      expire: this.#plan.leases.length === 0 && this.#plan.expire === '' ? undefined : () => this.#expire(),
-      take: () => this.#theatre.take(),
+      expire: this.#plan.leases.length === 0 && this.#plan.expire === '' ? undefined : () => this.#expire(theatre),
+      evict: this.#plan.evicts.length === 0 && this.#plan.prune === '' ? undefined : () => this.#evict(theatre),
+      take: () => theatre.take(),
       clocks: this.#clocks,
-      pausing: this.#pauses ? this.#theatre.postgres : undefined,
+      pausing: this.#pauses ? theatre.postgres : undefined,
       faults,
       // Cut off from a file nobody can be.
-      killAlways: killAlways || this.#theatre.sqlite !== undefined,
+      killAlways: killAlways || theatre.sqlite !== undefined,
     };
   }
 
-  async #expire(): Promise<void> {
-    const { redis, postgres } = this.#theatre;
-    await redis?.expire();
-    if (this.#plan.expire !== '') await postgres?.expire(this.#plan.expire);
+  async #expire({ redis, postgres }: Theatre): Promise<void> {
+    await redis?.remove(this.#plan.leases);
+    if (this.#plan.expire !== '') await postgres?.carryOut('expire', this.#plan.expire);
+  }
+
+  async #evict({ redis, postgres }: Theatre): Promise<void> {
+    await redis?.remove(this.#plan.evicts);
+    if (this.#plan.prune !== '') await postgres?.carryOut('prune', this.#plan.prune);
   }
 
   /** Each message once, without any trouble. */
-  async #plain(deliveries = this.#plan.deliveries): Promise<Judged> {
-    return this.#play(new Player([], NOTHING), false, deliveries);
+  async #plain(how: How = {}): Promise<Judged> {
+    return this.#play(new Player([], NOTHING), how);
   }
 
-  async #play(
-    player: Player,
-    faults: boolean,
-    deliveries = this.#plan.deliveries,
-    killAlways = false,
-  ): Promise<Judged> {
-    await this.#theatre.reset();
-    const execution = await execute(this.#stage(faults, deliveries, killAlways), player);
-    this.#executions++;
+  async #play(player: Player, how: How): Promise<Judged> {
+    const theatre = how.theatre ?? this.#theatre;
+    await theatre.reset();
+    const execution = await execute(this.#stage(how), player);
+    if (how.uncounted !== true) this.#executions++;
     for (const what of execution.ungated) this.#ungated.add(what);
-    const state = await this.#theatre.state(execution.published, execution.left);
-    await this.#theatre.giveBack(execution.left);
+    const state = await theatre.state(execution.published, execution.left);
+    await theatre.giveBack(execution.left);
     return { execution, state, deviation: this.#judge(execution, state) };
   }
 
@@ -319,12 +362,12 @@ class Verification {
 
   /** Played again, by consumers that have done nothing; undefined when it does not come again. */
   async #confirmed(tape: Tape, failure: Judged, labels: readonly string[]): Promise<Conviction | undefined> {
-    const executions = this.#executions;
+    const { executions } = this;
     const ms = this.#ms;
     for (let i = 0; i < CONFIRMATIONS; i++) {
       await this.#theatre.fresh();
       try {
-        const again = await this.#play(new Player(tape, this.#plan.bounds, labels), true, this.#plan.deliveries, true);
+        const again = await this.#play(new Player(tape, this.#plan.bounds, labels), { faults: true, killAlways: true });
         if (again.deviation?.verdict === failure.deviation!.verdict) continue;
         this.#unconfirmed = `a failure (${failure.deviation!.verdict}) did not come again: the handler does not do the same each time`;
       } catch (error) {
@@ -353,12 +396,12 @@ class Verification {
     const { decisionOf } = failure.execution.trace;
     for (let length = 0; length <= tape.length; length++) {
       if (length > 0 && tape[length - 1] === 0) continue;
-      const { deviation } = await this.#play(new Player(tape.slice(0, length), this.#plan.bounds), true).catch(
-        error => {
-          if (error instanceof Diverged) return { deviation: undefined };
-          throw error;
-        },
-      );
+      const { deviation } = await this.#play(new Player(tape.slice(0, length), this.#plan.bounds), {
+        faults: true,
+      }).catch(error => {
+        if (error instanceof Diverged) return { deviation: undefined };
+        throw error;
+      });
       if (deviation === undefined) continue;
       const at = decisionOf.findIndex(decision => decision >= length - 1);
       return at === -1 ? undefined : at;
@@ -374,7 +417,7 @@ class Verification {
         '--replay comes from another version of the handler, its messages or its options; verify it anew',
       );
     }
-    const judged = await this.#play(new Player(found.tape, this.#plan.bounds), true).catch(error => {
+    const judged = await this.#play(new Player(found.tape, this.#plan.bounds), { faults: true }).catch(error => {
       if (error instanceof Diverged) return undefined;
       throw error;
     });
@@ -406,7 +449,7 @@ class Verification {
       why,
       handler: this.#plan.name,
       convictions,
-      executions: this.#executions,
+      executions: this.executions,
       walks: this.#walks,
       ms: this.#ms,
       completeTo,
@@ -420,6 +463,12 @@ class Verification {
     };
     return report;
   }
+}
+
+async function letPause(theatre: Theatre): Promise<void> {
+  // What an idle one has left open would keep the tables from being changed.
+  await theatre.fresh();
+  await theatre.postgres!.letPause();
 }
 
 function sameSteps(one: Execution, other: Execution): boolean {

@@ -1,8 +1,9 @@
 import type { Random } from '../core/random.ts';
-import { type SearchOptions, takenOf } from './explorer.ts';
+import { type Played, type SearchOptions, takenOf } from './explorer.ts';
 import { type Bounds, Diverged, type Option, Player, type Tape } from './tape.ts';
 
-export interface WalkOptions<Failure> extends Omit<SearchOptions<Failure>, 'progress'> {
+export interface WalkOptions<Failure> extends Omit<SearchOptions<Failure>, 'play' | 'progress'> {
+  play(player: Player): Promise<Played<Failure>>;
   readonly random: Random;
   /** Decisions of the longest execution so far. */
   readonly decisions: () => number;
@@ -22,7 +23,9 @@ export async function walk<Failure>(options: WalkOptions<Failure>): Promise<numb
     const player = new Walker(options.bounds, options.random, options.decisions());
     const { failure } = await options.play(player);
     options.progress?.(walks + 1);
-    if (failure !== undefined && (await options.failed(await shortened(options, player, failure)))) return walks + 1;
+    if (failure === undefined) continue;
+    const found = await shortened(options, player, failure);
+    if (await options.failed({ ...found, executions: walks + 1 })) return walks + 1;
   }
 }
 

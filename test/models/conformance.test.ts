@@ -121,6 +121,7 @@ describe('what is no path', () => {
     attempt: 1,
     because: undefined,
     ahead: false,
+    evicted: false,
   });
   const step = (who: number, text: string, more: Partial<Extract<TraceEvent, { event: 'step' }>> = {}): TraceEvent => ({
     event: 'step',

@@ -60,6 +60,7 @@ test.for([
     /the SQL of expire fails/,
     { expire: 'UPDATE lease' },
   ],
+  ['records that cannot be gone', `export default async () => {}`, /the SQL of prune fails/, { prune: 'DELETE seen' }],
   // Whatever is delivered to it, nothing could be doubled or lost: a wrong message, or a branch that does not commit.
   ['a handler that changes nothing', `export default async () => {}`, /a plain delivery changes nothing/],
   [

@@ -11,6 +11,7 @@ const bounds = (total: number): Bounds => ({
   inFlight: 9,
   preemptions: 9,
   clocks: 9,
+  evictions: 9,
 });
 
 /** A made-up program: at each of its steps it may go on, be cut, or crash, which ends it. */
@@ -113,6 +114,74 @@ describe('the search', () => {
     expect(searched.complete).toBe(false);
     expect(searched.diverged).toBeInstanceOf(Diverged);
     expect(searched.diverged?.message).toContain('decision 1');
+  });
+});
+
+describe('the search on several stages', () => {
+  /** Ends after so many turns of the event loop: which one is done first is up to them. */
+  async function turns(n: number): Promise<void> {
+    for (let i = 0; i < n; i++) await new Promise(resolve => setImmediate(resolve));
+  }
+
+  test('finds the same, in the same order and after as many executions, whichever is done first; one at a time on each', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1 }),
+        fc.integer({ min: 1, max: 4 }),
+        fc.integer({ min: 0, max: 7 }),
+        fc.boolean(),
+        async (delays, stages, wanted, goesOn) => {
+          const run = async (count: number) => {
+            const found: (readonly [number, string])[] = [];
+            const busy = new Set<number>();
+            let begun = 0;
+            const searched = await search<string>({
+              bounds: bounds(2),
+              stages: () => count,
+              play: async (player, stage) => {
+                expect(busy.has(stage)).toBe(false);
+                expect(stage).toBeLessThan(count);
+                busy.add(stage);
+                await turns(delays[begun++ % delays.length]!);
+                const story = program(player, 4);
+                busy.delete(stage);
+                return { failure: story.length === wanted % 5 || story.indexOf('c') === wanted ? story : undefined };
+              },
+              over: () => false,
+              failed: async ({ failure, executions }) => {
+                expect(busy.size).toBe(0);
+                found.push([executions, failure]);
+                return !goesOn;
+              },
+            });
+            expect(busy.size).toBe(0);
+            return { searched, found };
+          };
+          expect(await run(stages)).toEqual(await run(1));
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test('what goes wrong on one ends it, when nothing is played any more', async () => {
+    let playing = 0;
+    const over = search<never>({
+      bounds: bounds(2),
+      stages: () => 3,
+      play: async player => {
+        playing++;
+        await turns(3);
+        const story = program(player, 4);
+        playing--;
+        if (story === '.X') throw new RangeError('no stage');
+        return { failure: undefined };
+      },
+      over: () => false,
+      failed: async () => true,
+    });
+    await expect(over).rejects.toThrow(RangeError);
+    expect(playing).toBe(0);
   });
 });
 

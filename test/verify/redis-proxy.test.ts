@@ -25,7 +25,6 @@ async function open(options: Partial<RedisOptions> = {}): Promise<RedisPlace> {
     url: server.url,
     own: true,
     compare: true,
-    leases: [],
     ignore: [],
     accept: [],
     ...options,
@@ -419,12 +418,12 @@ describe.skipIf(missing !== undefined)('what is in Redis', () => {
     expect(await direct.info('keyspace')).not.toMatch(/db\d/);
   });
 
-  test('loses its leases when they run out, and nothing else', async () => {
+  test('loses the keys of patterns, in every database, and nothing else', async () => {
     await direct.mset('lock:a', '1', 'lock:b', '1', 'a', '1');
     await direct.select(3);
     await direct.set('lock:c', '1');
     await direct.select(0);
-    await (await open({ leases: ['lock:*', 'none:*'] })).expire();
+    await (await open()).remove(['lock:*', 'none:*']);
     expect(await direct.keys('*')).toEqual(['a']);
     expect(await direct.info('keyspace')).not.toMatch(/db3/);
   });

@@ -788,3 +788,14 @@ test('the sections of the page are listed once each', () => {
   expect(new Set(ANCHORS).size).toBe(ANCHORS.length);
   expect(ANCHORS.every(anchor => /^#[a-z-]+$/.test(anchor))).toBe(true);
 });
+
+test('the record of the message was gone when the copy came', () => {
+  const late = { ...deliver(1, 2, 'the ack was lost with its connection'), evicted: true } as TraceEvent;
+  const { anchor, because: text } = explained(
+    'double',
+    [deliver(1), step(1, UPDATE, 'UPDATE 1'), ack(1), late, step(1, UPDATE, 'UPDATE 1'), ack(1)],
+    [wallet('double')],
+  );
+  expect(anchor).toBe('#evicted');
+  expect(text).toMatch(/^the record of the message was gone when .* came, and nothing else refused it$/);
+});

@@ -20,11 +20,13 @@ export const plan = {
   manualAck: false,
   ignore: [],
   accept: [],
+  evicts: [],
+  prune: '',
   order: 'any',
 } as Partial<Plan> as Plan;
 
 export function deliver(who: number, attempt = 1, because?: string, messages: readonly number[] = [0]): TraceEvent {
-  return { event: 'deliver', who, messages, attempt, because, ahead: false };
+  return { event: 'deliver', who, messages, attempt, because, ahead: false, evicted: false };
 }
 
 /** A statement that was carried out, unless `more` says otherwise. */

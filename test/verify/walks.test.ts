@@ -12,6 +12,7 @@ const bounds = (total: number): Bounds => ({
   inFlight: 9,
   preemptions: 9,
   clocks: 9,
+  evictions: 9,
 });
 
 /** A made-up program of so many steps, at each of which it may be cut: the steps at which it was. */

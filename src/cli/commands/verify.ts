@@ -38,6 +38,7 @@ The module may say the rest itself:
   --schema SQL|FILE    tables, as SQL or the name of a .sql file
   --seed SQL|FILE      what is there before the first message
   --expire SQL|FILE    after it leases in tables have run out, as they do while a message waits for its redelivery
+  --prune SQL|FILE     after it the records of what was done are gone, as they may be when a late copy comes
   --env NAME=VALUE     a variable of the handler; postgres, redis and http lead to servers that are started and held, sqlite
                        is a file with the schema; anything else is passed on. Default with a schema: DATABASE_URL=postgres
   --broker NAME        kafka, rabbitmq, sqs, sqs-fifo, nats or redis-streams: what can happen at all. Default rabbitmq
@@ -85,6 +86,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
       schema: one,
       seed: one,
       expire: one,
+      prune: one,
       resent: one,
       env: many,
       broker: one,
@@ -116,6 +118,7 @@ async function run(args: readonly string[], output: Output): Promise<number> {
         schema: values.schema,
         seed: values.seed,
         expire: values.expire,
+        prune: values.prune,
         resent: values.resent === undefined ? undefined : messageIn(values.resent),
         env: values.env === undefined ? undefined : Object.fromEntries(values.env.map(variable)),
         broker: values.broker as BrokerName | undefined,
@@ -158,6 +161,7 @@ const SAME_EXECUTIONS = [
   'schema',
   'seed',
   'expire',
+  'prune',
   'resent',
   'env',
   'broker',

@@ -15,6 +15,8 @@ export interface OpenPlaces {
   readonly postgres: PostgresPlace | undefined;
   readonly redis: RedisPlace | undefined;
   readonly sqlite: SqlitePlace | undefined;
+  /** Of the server of `postgres`. */
+  readonly postgresUrl: string | undefined;
   /** Ends the servers that were started here. */
   close(): Promise<void>;
 }
@@ -41,7 +43,8 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
       throw new VerifyError('a handler on SQLite is verified in a process of its own: name its module');
     }
     const needsPostgres = values.some(([, value]) => value === 'postgres') || (plan.schema !== '' && !needsSqlite);
-    const postgres = needsPostgres ? await openPostgres(plan, options, closing) : undefined;
+    const postgresUrl = needsPostgres ? (options.postgres ?? (await ownPostgres(options, closing))) : undefined;
+    const postgres = postgresUrl === undefined ? undefined : await openPostgres(plan, options, postgresUrl);
     if (postgres !== undefined) opened.push(postgres);
     // With both, the schema is PostgreSQL's, and the file's tables are the module's own business.
     const own = postgres === undefined ? plan : { schema: '', seed: '' };
@@ -55,7 +58,7 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
       const place = shared[value] ?? http.get(name);
       if (place !== undefined) byVariable.set(name, place);
     }
-    return { byVariable, postgres, redis, sqlite, close };
+    return { byVariable, postgres, redis, sqlite, postgresUrl, close };
   } catch (error) {
     // On a server that was given by its URL, a place leaves a database behind unless it is closed.
     for (const place of opened) await place.close();
@@ -64,28 +67,24 @@ export async function openPlaces(plan: Plan, options: OpenOptions): Promise<Open
   }
 }
 
-async function openPostgres(
-  plan: Plan,
-  { near, postgres }: OpenOptions,
-  closing: (() => Promise<void>)[],
-): Promise<PostgresPlace> {
+async function openPostgres(plan: Plan, { near }: OpenOptions, url: string): Promise<PostgresPlace> {
   const pg = (await importFrom('pg', [...near, import.meta.dirname])) as { Client?: PgClientClass } | undefined;
   if (pg?.Client === undefined)
     throw new VerifyError('verifying on PostgreSQL needs the client pg: npm install --save-dev pg');
-  let url = postgres;
-  if (url === undefined) {
-    const server = await startPostgres({ near, durable: false }).catch((error: Error) => {
-      throw new VerifyError(error.message, { cause: error });
-    });
-    closing.push(() => server.stop());
-    url = server.url;
-  }
   return postgresPlace({ url, Client: pg.Client, schema: plan.schema, seed: plan.seed });
 }
 
+async function ownPostgres({ near }: OpenOptions, closing: (() => Promise<void>)[]): Promise<string> {
+  const server = await startPostgres({ near, durable: false }).catch((error: Error) => {
+    throw new VerifyError(error.message, { cause: error });
+  });
+  closing.push(() => server.stop());
+  return server.url;
+}
+
 async function openRedis(plan: Plan, { redis }: OpenOptions, closing: (() => Promise<void>)[]): Promise<RedisPlace> {
-  const { compareRedis: compare, leases, ignore, accept } = plan;
-  const options = { compare, leases, ignore, accept };
+  const { compareRedis: compare, ignore, accept } = plan;
+  const options = { compare, ignore, accept };
   if (redis !== undefined) return redisPlace({ ...options, url: redis, own: false });
   if ((await redisMissing()) !== undefined) {
     throw new VerifyError(

@@ -32,11 +32,11 @@ export interface PostgresPlace extends LockingPlace, Pausing {
    */
   learnTables(): Promise<void>;
   /**
-   * Lets leases in tables run out.
+   * What happens to tables while nobody looks: leases run out, records are deleted. `what` is how the user calls that SQL.
    *
    * @throws VerifyError
    */
-  expire(sql: string): Promise<void>;
+  carryOut(what: string, sql: string): Promise<void>;
   /** The columns by which rows are told apart, and those that the database numbers itself. */
   readonly columns: ColumnFacts;
 }
@@ -298,13 +298,13 @@ class Postgres implements PostgresPlace {
     await this.#ask(this.#reset).catch(busy);
   }
 
-  async expire(sql: string): Promise<void> {
+  async carryOut(what: string, sql: string): Promise<void> {
     try {
       await this.#ask(sql);
     } catch (error) {
-      // Whoever has a lease locked in an open transaction is at work on it.
+      // Whoever has locked a row in an open transaction is at work on it.
       if ((error as { code?: string }).code === '55P03') return;
-      throw new VerifyError(`the SQL of expire fails: ${(error as Error).message}`, { cause: error });
+      throw new VerifyError(`the SQL of ${what} fails: ${(error as Error).message}`, { cause: error });
     }
   }
 

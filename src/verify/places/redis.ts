@@ -11,16 +11,14 @@ export interface RedisOptions {
   readonly own: boolean;
   /** Keys are effects. */
   readonly compare: boolean;
-  /** Patterns of the keys that run out. */
-  readonly leases: readonly string[];
   /** `redis cache:*`: keys that are not compared, and those that may be written more than once. */
   readonly ignore: readonly string[];
   readonly accept: readonly string[];
 }
 
 export interface RedisPlace extends Place {
-  /** Lets the leases run out, as they do while a message waits for its redelivery. */
-  expire(): Promise<void>;
+  /** Without the keys of these patterns, as when they run out while a message waits for its redelivery. */
+  remove(patterns: readonly string[]): Promise<void>;
 }
 
 /** @throws VerifyError */
@@ -80,12 +78,11 @@ class Redis implements RedisPlace {
     await this.#admin.ask(this.#options.own ? 'FLUSHALL' : 'FLUSHDB', 'SYNC');
   }
 
-  async expire(): Promise<void> {
-    const { leases } = this.#options;
-    if (leases.length === 0) return;
+  async remove(patterns: readonly string[]): Promise<void> {
+    if (patterns.length === 0) return;
     await this.#inEachDatabase(async () => {
-      for (const lease of leases) {
-        const keys = await this.#admin.ask('KEYS', lease);
+      for (const pattern of patterns) {
+        const keys = await this.#admin.ask('KEYS', pattern);
         if (keys.items.length > 0) await this.#admin.ask('DEL', ...keys.items.map(key => key.text));
       }
     });

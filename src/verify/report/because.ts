@@ -4,6 +4,7 @@ import { type Case, readingOf } from './reading.ts';
 import { BROKER_RULES } from './rules/broker.ts';
 import { CLOCK_RULES } from './rules/clock.ts';
 import { DOUBLE_RULES } from './rules/double.ts';
+import { EVICTED_RULES } from './rules/evicted.ts';
 import { LOST_RULES } from './rules/lost.ts';
 import type { Explanation, Rule } from './rules/rule.ts';
 import { listed } from './text.ts';
@@ -37,13 +38,15 @@ const inGeneral: Rule = {
   },
 };
 
+/** The search is cheapest first: with these it would not have come so far, had it been possible without. */
+const EARLY_RULES: readonly Rule[] = [...CLOCK_RULES, ...EVICTED_RULES];
+
 function rulesFor({ conviction }: Case): readonly Rule[] {
-  // The search is cheapest first: with a clock ahead it would not have come so far, had it been possible without.
-  if (conviction.verdict === 'double') return [...CLOCK_RULES, ...DOUBLE_RULES, inGeneral];
+  if (conviction.verdict === 'double') return [...EARLY_RULES, ...DOUBLE_RULES, inGeneral];
   if (conviction.verdict === 'lost' || conviction.verdict === 'partial')
-    return [...CLOCK_RULES, ...LOST_RULES, inGeneral];
-  if (conviction.verdict === 'wrong') return [...CLOCK_RULES, ...LOST_RULES, ...DOUBLE_RULES, inGeneral];
-  return [...CLOCK_RULES, ...BROKER_RULES, inGeneral];
+    return [...EARLY_RULES, ...LOST_RULES, inGeneral];
+  if (conviction.verdict === 'wrong') return [...EARLY_RULES, ...LOST_RULES, ...DOUBLE_RULES, inGeneral];
+  return [...EARLY_RULES, ...BROKER_RULES, inGeneral];
 }
 
 /** What made it possible, and what to do about it. */
@@ -59,5 +62,5 @@ export function becauseOf(conviction: Conviction, plan: Plan): Because {
 
 /** The sections that docs/verify.md must have. */
 export const ANCHORS: readonly string[] = [
-  ...new Set([...CLOCK_RULES, ...BROKER_RULES, ...DOUBLE_RULES, ...LOST_RULES, inGeneral].map(({ anchor }) => anchor)),
+  ...new Set([...EARLY_RULES, ...BROKER_RULES, ...DOUBLE_RULES, ...LOST_RULES, inGeneral].map(({ anchor }) => anchor)),
 ];

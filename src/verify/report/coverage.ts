@@ -5,7 +5,7 @@ import { many } from './text.ts';
 const CONSUMERS = 2;
 
 /** `2 troubles (1 crash, 1 cut connection)` */
-export function troubles({ bounds, readsClock }: Report): string {
+export function troubles({ bounds, readsClock, plan }: Report): string {
   const kinds: readonly (readonly [number, string, string])[] = [
     [bounds.crashes, 'crash', 'crashes'],
     [bounds.faults, 'cut connection', 'cut connections'],
@@ -13,6 +13,7 @@ export function troubles({ bounds, readsClock }: Report): string {
     [bounds.inFlight, 'late request', 'late requests'],
     [bounds.preemptions, 'switch', 'switches'],
     [readsClock ? bounds.clocks : 0, 'clock ahead', 'clocks ahead'],
+    [plan.evicts.length > 0 || plan.prune !== '' ? bounds.evictions : 0, 'loss of records', 'losses of records'],
   ];
   const possible = kinds.filter(([n]) => n > 0).map(([n, one, more]) => many(Math.min(n, bounds.total), one, more));
   return `${many(bounds.total, 'trouble')}${possible.length === 0 ? '' : ` (${possible.join(', ')})`}`;

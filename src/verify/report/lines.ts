@@ -94,7 +94,8 @@ function lineOf(event: TraceEvent, plan: Plan, connections: ReadonlyMap<TraceEve
       const because =
         event.because === undefined ? '' : `: ${event.because}${failure === undefined ? '' : ` (${failure})`}`;
       const clock = event.ahead ? ', whose clock is an hour ahead' : '';
-      return line(undefined, `deliver ${names}${again} to consumer ${event.who}${clock}${because}`, {
+      const gone = event.evicted ? ', when the records are gone' : '';
+      return line(undefined, `deliver ${names}${again} to consumer ${event.who}${clock}${gone}${because}`, {
         isDelivery: true,
       });
     }

@@ -73,7 +73,7 @@ class Sessions {
       case 'deliver':
         this.#note(
           who,
-          `${turn}: the broker delivers ${messages}${event.because === undefined ? '' : ` again: ${clean(event.because)}`}${event.ahead ? '; the clock of its process is an hour ahead' : ''}`,
+          `${turn}: the broker delivers ${messages}${event.because === undefined ? '' : ` again: ${clean(event.because)}`}${event.ahead ? '; the clock of its process is an hour ahead' : ''}${event.evicted ? '; the records of what was done are gone by now' : ''}`,
         );
         return;
       case 'exited':
