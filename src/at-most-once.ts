@@ -1,4 +1,5 @@
 import { deadLetterFor } from './dead-letter.ts';
+import { effectsAround } from './effects/surroundings.ts';
 import type { ReadyEntry } from './entry.ts';
 import { describeError, isNevertwiceError, type Reject } from './errors.ts';
 import type { Held } from './leases.ts';
@@ -67,10 +68,16 @@ async function handleOnce(
   held: ReadonlyMap<ReadyEntry, Held>,
 ): Promise<void> {
   const token = (entry: ReadyEntry) => ({ token: held.get(entry)!.token });
+  const effects = effectsAround(path, scope);
   for (const entry of entries) entry.verdict = { verdict: 'processed', result: undefined };
   try {
     const { results, rejected } = await runHandlers(path, scope, entries, {
-      context: (signal, entry) => (entry === undefined ? { signal } : { signal, ...token(entry) }),
+      context: (signal, entry) => ({
+        signal,
+        effect: effects.effectOf(signal, entry),
+        ...(entry === undefined ? {} : token(entry)),
+      }),
+      ...effects.ended,
       forMessage: token,
       cutOff: () => undefined,
       full: () => false,

@@ -1,6 +1,7 @@
 import { classifyFailure } from './core/failures.ts';
 import { deadLetterFor } from './dead-letter.ts';
 import { verdictOf } from './decide.ts';
+import { effectsAround } from './effects/surroundings.ts';
 import { claimsOf, type ReadyEntry } from './entry.ts';
 import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
 import { type Path, reach, type Scope } from './path.ts';
@@ -90,7 +91,7 @@ export async function handleClaimed(
   const open = behind.size === 0 ? fresh : fresh.filter(entry => !behind.has(entry));
 
   await reach(path, scope, 'handle', 'before', open);
-  const handled = await runHandlers(path, scope, open, surroundings(path, unit)).catch(error => {
+  const handled = await runHandlers(path, scope, open, surroundings(path, scope, unit)).catch(error => {
     throw rootOf(error, unit.failure);
   });
   await reach(path, scope, 'handle', 'after', open);
@@ -144,15 +145,24 @@ async function behindDeadLetters(
   return new Set(fresh.filter(entry => entry.key !== undefined && blocked.has(entry.key)));
 }
 
-function surroundings(path: Path, unit: Unit<unknown>): Surroundings {
+function surroundings(path: Path, scope: Scope, unit: Unit<unknown>): Surroundings {
   const since = path.clock.monotonicMs();
+  const effects = effectsAround(path, scope);
   let context: object | undefined;
   return {
-    // The same for all messages of the transaction.
-    context: signal => {
-      context ??= { signal, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) };
+    // The same for all messages of the transaction, unless the key of an effect is to follow from one.
+    context: (signal, entry) => {
+      if (effects.ended !== undefined) context = undefined;
+      context ??= {
+        signal,
+        effect: effects.effectOf(signal, entry),
+        tx: unit.tx,
+        sql: unit.sql,
+        savepoint: unit.savepoint.bind(unit),
+      };
       return context;
     },
+    ...effects.ended,
     forMessage: () => ({}),
     next: () => unit.nextMessage(),
     cutOff: reason => unit.abandon(reason),

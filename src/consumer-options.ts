@@ -1,4 +1,5 @@
 import type { BatchContext, MessageContext } from './context.ts';
+import type { EffectsOption } from './effects/ledger.ts';
 import { NevertwiceError } from './errors.ts';
 import { type Decode, decodeJson, type Router, routerFor, type Schema } from './handlers.ts';
 import { header } from './identity/extractors.ts';
@@ -77,6 +78,14 @@ export type ConsumerOptions<S extends Store, B, M, C extends MessageContext> = {
    * becomes a dead letter.
    */
   mode?: Mode;
+  /**
+   * The handler calls `context.effect`. `true` writes its calls down in the store, beside the handler's transaction: on a
+   * connection of its own, or on a second one of the pool where the client gives no other way. A store (of PostgreSQL or SQLite)
+   * is where they are written instead: with a lease store, and with SQLite, whose file has one writer. Transactions then have
+   * one message each, and stay open while the call takes; an outbox and a consumer of its own for the effect are faster. Default
+   * none.
+   */
+  effects?: EffectsOption;
   /** Time and randomness, for tests. */
   clock?: Clock;
 } & Policy &
@@ -135,7 +144,14 @@ export function resolveConsumer(options: ConsumerOptions<any, any, any, any>): C
       "overlap: 'by-key' finishes messages out of order, and a position says that everything before it is done; use dedupe: 'id'",
     );
   }
+  if (options.effects !== undefined && hasSets(options)) {
+    throw new NevertwiceError('NT_CONFIG', 'effects are for handle: the key of an effect follows from one message');
+  }
   return settings;
+}
+
+function hasSets({ handleBatch, handlers = {} }: { handleBatch?: unknown; handlers?: object }): boolean {
+  return handleBatch !== undefined || Object.values(handlers).some(shape => shape.handleBatch !== undefined);
 }
 
 /**

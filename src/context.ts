@@ -1,3 +1,4 @@
+import type { Effect } from './effects/effect.ts';
 import type { Message } from './ports/delivery.ts';
 import type { Sql } from './ports/sql.ts';
 import type { LeaseStore, Store, TransactionalStore } from './ports/store.ts';
@@ -6,6 +7,8 @@ import type { LeaseStore, Store, TransactionalStore } from './ports/store.ts';
 export interface MessageContext {
   /** Aborts when the handler overruns `timeoutMs`, or when a stop reaches its deadline. Pass it on. */
   readonly signal: AbortSignal;
+  /** Calls something outside once for this message; see `Effect`. Only with the option `effects`, and in `handle`. */
+  readonly effect: Effect;
 }
 
 /** With a transactional store: write through `tx` or `sql`, and the effect commits together with the claim. */
@@ -28,7 +31,7 @@ export interface LeaseContext extends MessageContext {
 }
 
 /** The context of a set-based handler. */
-export type BatchContext<C extends MessageContext> = Omit<C, 'token'> & {
+export type BatchContext<C extends MessageContext> = Omit<C, 'token' | 'effect'> & {
   /** What belongs to one message of the batch. */
   for(message: Message<any>): Pick<C, Extract<keyof C, 'token'>>;
   /** Sets one message aside as a dead letter and lets the others commit. Nothing may have been written for it. */

@@ -12,6 +12,7 @@ import type { ContextOf } from './context.ts';
 import { Chain } from './core/chain.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
+import { connectionsPerLane, ledgerOf } from './effects/ledger.ts';
 import { undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { InWork, LaneRun } from './lanes.ts';
@@ -77,6 +78,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     const source = required(run.source ?? options.source, 'source');
     assertOverlap(settings, store);
     assertPromise(settings, store);
+    const effects = ledgerOf(options.effects, store);
     if (settings.dedupe !== 'id') transactional(store, `dedupe: '${settings.dedupe}'`);
     const giveName = takeName(store, settings.name);
     try {
@@ -90,6 +92,12 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
       const path: Path = {
         ...settings,
+        // In a transaction an effect would hold up its neighbours, and one that failed would undo theirs.
+        policy:
+          effects !== undefined && bound.promise === 'exactly-once'
+            ? { ...settings.policy, maxBatch: 1 }
+            : settings.policy,
+        effects,
         keepsResults: false,
         consumer: settings.name,
         store: bound,
@@ -98,7 +106,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         counts,
       };
       if (bound.promise === 'at-least-once') warnShortRetention(path, bound.inbox.retentionMs, source);
-      const slots = new Slots(concurrencyFor(settings, store, path.warn));
+      const slots = new Slots(concurrencyFor(settings, store, path.warn, connectionsPerLane(effects, store)));
       const health = healthFor(store, path.clock);
       const lanes = new Set<Promise<void>>();
       let broken: { readonly error: unknown } | undefined;

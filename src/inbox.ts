@@ -4,6 +4,7 @@ import type { BatchContext, ContextOf } from './context.ts';
 import { headersFrom } from './core/headers.ts';
 import type { Verdict } from './core/verdict.ts';
 import { conflictCause } from './decide.ts';
+import { type EffectsOption, ledgerOf } from './effects/ledger.ts';
 import type { Batch, Entry } from './entry.ts';
 import { describeError, isNevertwiceError, NevertwiceError } from './errors.ts';
 import { decodeJson, type Route } from './handlers.ts';
@@ -82,6 +83,8 @@ export interface InboxOptions<S extends Store> extends Omit<Policy, 'concurrency
   readonly name: string;
   readonly store: S;
   readonly normalise?: Normaliser;
+  /** As of a consumer: where `context.effect` writes its calls down. Only for `process`. */
+  readonly effects?: EffectsOption;
   readonly clock?: Clock;
 }
 
@@ -100,6 +103,7 @@ export function createInbox<S extends Store>(options: InboxOptions<S>): Inbox<S>
     onUnknownType: 'dead-letter' as const,
     overlap: false,
     mode: 'at-least-once' as const,
+    effects: ledgerOf(options.effects, options.store),
     keepsResults: true,
     dedupe: 'id' as const,
     policy: resolvePolicy(options),

@@ -1,6 +1,8 @@
 export type { ConsumerOptions, Handlers, Shape } from './consumer-options.ts';
 export type { BatchContext, ContextOf, LeaseContext, MessageContext, TransactionContext } from './context.ts';
 export { type Consumer, createConsumer, type RunOptions } from './create-consumer.ts';
+export { type Effect, type EffectCall, type EffectOptions, NotDone } from './effects/effect.ts';
+export type { EffectsOption } from './effects/ledger.ts';
 export { type ErrorCode, isNevertwiceError, NevertwiceError, Reject, Unavailable } from './errors.ts';
 export { type Decode, type Schema, trusted } from './handlers.ts';
 export { BadId, type BadIdReason } from './identity/bad-id.ts';
@@ -30,6 +32,7 @@ export type { Policy } from './options.ts';
 export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
+export type { EffectAnswer, EffectIntent, EffectRecord, EffectRows } from './ports/effects.ts';
 export type { PointAt, Points, Step } from './ports/points.ts';
 export type { Lag, Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
 export type { Sql } from './ports/sql.ts';

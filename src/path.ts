@@ -3,6 +3,7 @@ import type { Decode, Router } from './handlers.ts';
 import type { Identity, Normaliser } from './identity/identity.ts';
 import type { ResolvedPolicy } from './options.ts';
 import type { Clock } from './ports/clock.ts';
+import type { EffectRows } from './ports/effects.ts';
 import type { LaneRows } from './ports/lanes.ts';
 import type { Points, Step } from './ports/points.ts';
 import type { LeaseInbox, TransactionalInbox } from './ports/store.ts';
@@ -30,6 +31,8 @@ export interface Summary {
    * while there are none.
    */
   unprotected?: number;
+  /** Effects that were called again although an earlier call may have happened, as `mayRepeat` allows. Left out while there are none. */
+  repeatedEffects?: number;
 }
 
 export type Mode = 'at-least-once' | 'at-most-once';
@@ -50,6 +53,8 @@ export interface Path {
   readonly mode: Mode;
   /** What tells a copy: its id in the inbox, the position of its lane, or the id with the position beside it for fencing. */
   readonly dedupe: 'id' | 'position' | 'both';
+  /** The ledger of calls to others; undefined where the consumer makes none. */
+  readonly effects: EffectRows | undefined;
   readonly policy: ResolvedPolicy;
   readonly clock: Clock;
   readonly points: Points | undefined;

@@ -36,6 +36,8 @@ export interface Surroundings {
   full(): boolean;
   /** Called before the first handler, with what cuts them off from outside. */
   started?(cutOff: (reason: unknown, of: ReadonlySet<ReadyEntry>) => void): void;
+  /** Called when the handler of one message has resolved: what it left running, and what it must not swallow. */
+  ended?(entry: ReadyEntry): Promise<void>;
   /** Called before each message that is handled in order. */
   next?(): void;
   /** Called after each handler that is called in order, with what came of its messages. */
@@ -116,7 +118,9 @@ async function runOverlapping(group: Group, items: readonly ReadyEntry[]): Promi
 async function runOne({ around, deadline }: Group, entry: ReadyEntry): Promise<unknown> {
   const started = deadline.start(entry);
   try {
-    return await entry.route.handler(entry.message, around.context(deadline.signal, entry));
+    const result = await entry.route.handler(entry.message, around.context(deadline.signal, entry));
+    if (around.ended !== undefined) await around.ended(entry);
+    return result;
   } catch (error) {
     throw new HandlerFailed(error, entry);
   } finally {

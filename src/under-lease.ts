@@ -2,11 +2,13 @@ import { backoffMs } from './core/backoff.ts';
 import { WorkList } from './core/work-list.ts';
 import { type Cause, deadLetterFor } from './dead-letter.ts';
 import { conflictCause, verdictOf } from './decide.ts';
+import { effectsAround } from './effects/surroundings.ts';
 import type { Entry, ReadyEntry } from './entry.ts';
 import { describeError, isNevertwiceError, type Reject } from './errors.ts';
 import { type Held, Leases } from './leases.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import type { LeaseGrant, LeaseInbox } from './ports/store.ts';
+import { Contended } from './ports/store.ts';
 import { Recorder } from './recorder.ts';
 import { countFailure, retryLater } from './retries.ts';
 import { HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
@@ -112,7 +114,7 @@ async function handleHeld(
     );
   try {
     await reach(path, scope, 'handle', 'before', entries);
-    const handled = await runHandlers(path, scope, entries, surroundings(path, inbox, held, leases, recorder));
+    const handled = await runHandlers(path, scope, entries, surroundings(path, scope, inbox, held, leases, recorder));
     await recorder.ended();
     leases.end();
     await reach(path, scope, 'handle', 'after', entries);
@@ -130,6 +132,11 @@ async function handleHeld(
     // Before anything is given up: a renewal would find that it is not ours any more.
     leases.end();
     await release(stillRunning ? entries.filter(entry => blamed !== undefined && entry !== blamed) : entries);
+    // An effect of it is in other hands: it is as busy as if its claim were.
+    if (error instanceof Contended) {
+      for (const entry of entries) if (entry !== blamed && entry.verdict === undefined) work.pushFront([entry]);
+      return;
+    }
     if (lost) {
       // The next round asks what became of it; its neighbours go on at once.
       if (blamed !== undefined)
@@ -157,13 +164,19 @@ async function handleHeld(
 
 function surroundings(
   path: Path,
+  scope: Scope,
   inbox: LeaseInbox,
   held: ReadonlyMap<ReadyEntry, Held>,
   leases: Leases,
   recorder: Recorder<ReadyEntry>,
 ): Surroundings {
+  const effects = effectsAround(path, scope);
   return {
-    context: (signal, entry) => (entry === undefined ? { signal } : { signal, token: held.get(entry)!.token }),
+    context: (signal, entry) => {
+      const effect = effects.effectOf(signal, entry);
+      return entry === undefined ? { signal, effect } : { signal, effect, token: held.get(entry)!.token };
+    },
+    ...effects.ended,
     forMessage: entry => ({ token: held.get(entry)!.token }),
     cutOff: () => undefined,
     full: () => !leases.lasting || recorder.failed,

@@ -1,4 +1,5 @@
 import { backoffMs } from './core/backoff.ts';
+import { effectsAround } from './effects/surroundings.ts';
 import type { ReadyEntry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
@@ -26,10 +27,16 @@ export async function handleUnprotected(
 }
 
 async function handleOne(path: Path, scope: Scope, entry: ReadyEntry, cause: unknown): Promise<void> {
+  const effects = effectsAround(path, scope);
   while (!scope.stopping.aborted) {
     try {
       const { results } = await runHandlers(path, scope, [entry], {
-        context: (signal, one) => (one === undefined ? { signal } : { signal, token: 0n }),
+        context: (signal, one) => ({
+          signal,
+          effect: effects.effectOf(signal, one),
+          ...(one === undefined ? {} : { token: 0n }),
+        }),
+        ...effects.ended,
         forMessage: () => ({ token: 0n }),
         cutOff: () => undefined,
         full: () => false,

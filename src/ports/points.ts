@@ -1,5 +1,8 @@
-/** The six steps of the path. Also the crash points of the tests and the names of the telemetry events. */
-export type Step = 'receive' | 'identify' | 'claim' | 'handle' | 'record' | 'settle';
+/**
+ * The six steps of the path, and `effect`: a call to others from within `handle`, written down and not yet made, or made and its
+ * result not written down. Also the crash points of the tests and the names of the telemetry events.
+ */
+export type Step = 'receive' | 'identify' | 'claim' | 'handle' | 'effect' | 'record' | 'settle';
 
 export interface PointAt {
   readonly step: Step;

@@ -1,3 +1,4 @@
+import type { EffectRows } from './effects.ts';
 import type { LaneMove, LaneRows } from './lanes.ts';
 import type { Sql } from './sql.ts';
 
@@ -152,6 +153,8 @@ export interface TransactionalStore<Tx> extends StoreBase {
   readonly promise: 'exactly-once';
   /** How far each consumer has come in each lane, for consumers that deduplicate by position. */
   readonly lanes: LaneRows;
+  /** Calls to others, for `context.effect`. Without it the store cannot be their ledger. */
+  readonly effects?: EffectRows;
   /** Creates or checks the tables, registers the consumer, compares its identity signature. */
   open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>>;
   /** A plain transaction of the store, without a claim: for code outside a consumer. */

@@ -58,4 +58,6 @@ export interface Driver<Tx> {
   join(tx: Tx): OpenTransaction<Tx>;
   /** One statement outside any transaction. */
   query(statement: Statement): Promise<readonly Row[]>;
+  /** The same on a connection that is none of the pool's. Undefined where the client gives no way to open one. */
+  readonly aside?: ((statement: Statement) => Promise<readonly Row[]>) | undefined;
 }

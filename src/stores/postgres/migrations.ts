@@ -91,6 +91,29 @@ FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)`,
     ],
   },
+  {
+    version: 3,
+    name: 'effects',
+    needs: 1,
+    statements: t => [
+      // Times are milliseconds since 1970 by this server's clock. Each row is written three times within seconds: with room
+      // in its page no index hears of the last two (HOT).
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.effects} (
+  key text COLLATE "C" PRIMARY KEY,
+  consumer text COLLATE "C" NOT NULL,
+  message_id text NOT NULL,
+  name text NOT NULL,
+  fp text,
+  nonce text NOT NULL,
+  until bigint NOT NULL,
+  state text NOT NULL,
+  unknown int NOT NULL,
+  calls int NOT NULL,
+  result text,
+  at bigint NOT NULL
+) WITH (fillfactor = 70)`,
+    ],
+  },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS[MIGRATIONS.length - 1]!.version;

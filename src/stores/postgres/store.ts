@@ -1,5 +1,6 @@
 import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
+import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
   Unit,
 } from '../../ports/store.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
+import { effectsOn } from './effects.ts';
 import { lanesOn } from './lanes.ts';
 import { migrationSql } from './migrations.ts';
 import { undoable } from './savepoints.ts';
@@ -34,6 +36,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly capabilities: StoreCapabilities;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly effects: EffectRows;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -49,6 +52,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.capabilities = { overlap: driver.overlap, connections: driver.connections };
     this.positions = positionsOn(driver, tables, () => this.#prepare());
     this.lanes = lanesOn(driver, tables, () => this.#prepare());
+    this.effects = effectsOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

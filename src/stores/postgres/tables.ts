@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { NevertwiceError } from '../../errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
-export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'migrations';
+export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'effects' | 'migrations';
 
 export interface NamingOptions {
   /** Schema that holds the tables. Default `nevertwice`. Created by the first migration when it is missing. */
   readonly schema?: string;
-  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `migrations`. */
+  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `effects`, `migrations`. */
   readonly tables?: Partial<Record<TableName, string>>;
 }
 
@@ -30,6 +30,7 @@ const DEFAULTS: Readonly<Record<TableName, string>> = {
   deadLetters: 'dead_letters',
   positions: 'positions',
   lanes: 'lanes',
+  effects: 'effects',
   migrations: 'migrations',
 };
 
@@ -58,6 +59,7 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       deadLetters: qualify(bare.deadLetters),
       positions: qualify(bare.positions),
       lanes: qualify(bare.lanes),
+      effects: qualify(bare.effects),
       migrations: qualify(bare.migrations),
     },
     readable: qualify(readable),

@@ -94,7 +94,29 @@ const LANES: Migration = {
   ],
 };
 
-export const MIGRATIONS: readonly Migration[] = [FIRST, LANES];
+/** Calls to others. Times are milliseconds since 1970. */
+const EFFECTS: Migration = {
+  version: 3,
+  needs: 1,
+  statements: ({ quoted }) => [
+    `CREATE TABLE IF NOT EXISTS ${quoted.effects} (
+  key TEXT NOT NULL PRIMARY KEY,
+  consumer TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  fp TEXT,
+  nonce TEXT NOT NULL,
+  until INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  unknown INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  result TEXT,
+  at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`,
+  ],
+};
+
+export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, EFFECTS];
 export const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 export function historyTable({ quoted }: Names): string {
@@ -190,6 +212,23 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
       at: integer,
     },
     unique: [{ columns: ['consumer', 'lane'] }],
+  },
+  effects: {
+    columns: {
+      key: text,
+      consumer: text,
+      message_id: text,
+      name: text,
+      fp: nullable(text),
+      nonce: text,
+      until: integer,
+      state: text,
+      unknown: integer,
+      calls: integer,
+      result: nullable(text),
+      at: integer,
+    },
+    unique: [{ columns: ['key'] }],
   },
   migrations: {
     columns: { version: nullable(integer), needs: integer, applied_at: integer },

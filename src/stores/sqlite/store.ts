@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
+import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
@@ -13,6 +14,7 @@ import type {
 import { assertNamed } from '../registration.ts';
 import { Connection } from './connection.ts';
 import { isOpen, isSqliteDatabase, type SqliteDatabase } from './database.ts';
+import { effectsOn } from './effects.ts';
 import { own } from './errors.ts';
 import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
@@ -84,6 +86,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly name: string;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly effects: EffectRows;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -103,6 +106,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    this.effects = effectsOn(this.name, this.#settings.names, this.#runner, () => this.#ready());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

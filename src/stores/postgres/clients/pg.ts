@@ -12,6 +12,7 @@ import {
 import type { Statement } from '../statements.ts';
 import { commitOn, laneError, NotCommitted } from './commit.ts';
 import { ownError, silentConnection } from './own-statement.ts';
+import { PgAside } from './pg-aside.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
 import { corkUntilNextTick, guardedClient } from './pg-handle.ts';
@@ -41,6 +42,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
   readonly name = 'pg';
   readonly overlap: true | string;
   readonly connections: number | undefined;
+  readonly aside: ((statement: Statement) => Promise<readonly Row[]>) | undefined;
   readonly #pool: PgPoolLike;
   readonly #options: PgDriverOptions<Tx>;
   readonly #begin: string;
@@ -53,6 +55,10 @@ export class PgDriver<Tx> implements Driver<Tx> {
       pool.options?.pipeline === true ||
       'the pool is not pipelined: create it with new Pool({ pipeline: true }), pg 8.23 or later';
     this.connections = pool.options?.max;
+    if (pool.Client !== undefined) {
+      const aside = new PgAside(pool, options.replyTimeoutMs);
+      this.aside = statement => aside.query(statement);
+    }
     listen(pool);
     this.#begin = `BEGIN ISOLATION LEVEL ${options.isolation.toUpperCase()}`;
   }
