@@ -1,9 +1,11 @@
 import { classifyFailure } from './core/failures.ts';
 import { deadLetterFor } from './dead-letter.ts';
 import { verdictOf } from './decide.ts';
+import { noEffects } from './effects/ledger.ts';
 import { effectsAround } from './effects/surroundings.ts';
 import { claimsOf, type ReadyEntry } from './entry.ts';
 import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
+import { Adder } from './outbox/adder.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
 import { type Handled, HandlerFailed, runHandlers, type Surroundings } from './run-handlers.ts';
@@ -36,19 +38,30 @@ export async function attempt(
     await scope.position?.settleDoubt();
     const known = entries.filter(entry => scope.position?.covers(entry));
     if (known.length > 0) return confirmed(path, entries, known);
+    let clashes = () => 0;
     const done = await inbox.transaction(claimsOf(path, entries), { budgetMs, overlap: path.overlap }, async unit => {
       const claimed = withoutOvertaking(path, entries, await handleClaimed(path, scope, entries, unit));
+      await unit.sealOutbox();
+      clashes = () => unit.outboxClashes;
       const move = scope.position?.move(decidedBy(path, entries, claimed));
       if (move !== undefined) await unit.advance(move);
       return { ...claimed, move };
     });
     if (done.move !== undefined) scope.position?.moved(done.move);
+    if (clashes() > 0) warnClash(path);
     await reach(path, scope, 'record', 'after', entries);
     return { outcome: 'committed', cut: done.cut, conflicts: recordVerdicts(path, entries, done) };
   } catch (error) {
     if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) scope.position?.doubt();
     return outcomeOf(error, entries.length);
   }
+}
+
+function warnClash(path: Path): void {
+  path.warn(
+    'NT_OUTBOX_CLASH',
+    `${path.consumer}: a message for the outbox was left out, as one with its id waits there already; ids that are given by hand have to differ`,
+  );
 }
 
 /** A commit that the server never confirmed has landed after all: the lane's position is behind these. */
@@ -91,10 +104,12 @@ export async function handleClaimed(
   const open = behind.size === 0 ? fresh : fresh.filter(entry => !behind.has(entry));
 
   await reach(path, scope, 'handle', 'before', open);
-  const handled = await runHandlers(path, scope, open, surroundings(path, scope, unit)).catch(error => {
+  const adders = new Map<ReadyEntry, Adder>();
+  const handled = await runHandlers(path, scope, open, surroundings(path, scope, unit, adders)).catch(error => {
     throw rootOf(error, unit.failure);
   });
   await reach(path, scope, 'handle', 'after', open);
+  refuseRejectedAdds(handled, adders);
   warnUnusedHandle(path, unit, handled);
 
   const unclaimed = [...handled.rejected.keys(), ...handled.cut, ...behind];
@@ -110,6 +125,16 @@ export async function handleClaimed(
   const answers = path.dedupe === 'position' ? entries.map(() => FRESH) : given;
   await reach(path, scope, 'record', 'before', entries);
   return { ...handled, behind, answers };
+}
+
+/**
+ * A set that adds messages for one that it rejects would publish them: the transaction is undone as if the handler had
+ * thrown, and the rejected one is isolated.
+ */
+function refuseRejectedAdds(handled: Handled, adders: ReadonlyMap<ReadyEntry, Adder>): void {
+  for (const [entry, reason] of handled.rejected) {
+    if (adders.get(entry)?.used) throw new HandlerFailed(new Reject(reason), entry);
+  }
 }
 
 const FRESH: Answer = { answer: 'fresh' };
@@ -145,25 +170,26 @@ async function behindDeadLetters(
   return new Set(fresh.filter(entry => entry.key !== undefined && blocked.has(entry.key)));
 }
 
-function surroundings(path: Path, scope: Scope, unit: Unit<unknown>): Surroundings {
+function surroundings(path: Path, scope: Scope, unit: Unit<unknown>, adders: Map<ReadyEntry, Adder>): Surroundings {
   const since = path.clock.monotonicMs();
   const effects = effectsAround(path, scope);
-  let context: object | undefined;
+  let shared: object | undefined;
   return {
-    // The same for all messages of the transaction, unless the key of an effect is to follow from one.
     context: (signal, entry) => {
-      if (effects.ended !== undefined) context = undefined;
-      context ??= {
-        signal,
-        effect: effects.effectOf(signal, entry),
-        tx: unit.tx,
-        sql: unit.sql,
-        savepoint: unit.savepoint.bind(unit),
-      };
-      return context;
+      shared ??= { signal, effect: noEffects, tx: unit.tx, sql: unit.sql, savepoint: unit.savepoint.bind(unit) };
+      if (entry === undefined) return shared;
+      const outbox = new Adder(unit, path.consumer, entry.id);
+      return effects.ended === undefined
+        ? { ...shared, outbox }
+        : { ...shared, outbox, effect: effects.effectOf(signal, entry) };
     },
     ...effects.ended,
-    forMessage: () => ({}),
+    // The same at every call: it counts what the message adds.
+    forMessage: entry => {
+      const adder = adders.get(entry) ?? new Adder(unit, path.consumer, entry.id);
+      adders.set(entry, adder);
+      return { outbox: adder };
+    },
     next: () => unit.nextMessage(),
     cutOff: reason => unit.abandon(reason),
     // A handler that turned slow must not stretch the transaction to hundreds of times the budget, and a transaction

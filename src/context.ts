@@ -1,4 +1,5 @@
 import type { Effect } from './effects/effect.ts';
+import type { OutboxAdd } from './outbox/row.ts';
 import type { Message } from './ports/delivery.ts';
 import type { Sql } from './ports/sql.ts';
 import type { LeaseStore, Store, TransactionalStore } from './ports/store.ts';
@@ -22,6 +23,8 @@ export interface TransactionContext<Tx> extends MessageContext {
    * a batch is cut short before it gets there. Refused while handlers overlap.
    */
   savepoint<R>(work: () => Promise<R>): Promise<R>;
+  /** Messages to publish: they are stored in this transaction, and a relay publishes them once it has committed. */
+  readonly outbox: OutboxAdd;
 }
 
 /** With a lease store: the effect lives elsewhere. */
@@ -31,9 +34,9 @@ export interface LeaseContext extends MessageContext {
 }
 
 /** The context of a set-based handler. */
-export type BatchContext<C extends MessageContext> = Omit<C, 'token' | 'effect'> & {
+export type BatchContext<C extends MessageContext> = Omit<C, 'token' | 'effect' | 'outbox'> & {
   /** What belongs to one message of the batch. */
-  for(message: Message<any>): Pick<C, Extract<keyof C, 'token'>>;
+  for(message: Message<any>): Pick<C, Extract<keyof C, 'token' | 'outbox'>>;
   /** Sets one message aside as a dead letter and lets the others commit. Nothing may have been written for it. */
   reject(message: Message<any>, reason: string): void;
 };

@@ -5,7 +5,7 @@
  * |---|---|---|
  * | NT_BUSY | a live owner is working on the same message; do not ack | yes |
  * | NT_STORE_DOWN | the store cannot be reached or gave no connection; do not ack | yes |
- * | NT_SOURCE_DOWN | the source cannot be reached | yes |
+ * | NT_SOURCE_DOWN | the source, or a relay's destination, cannot be reached | yes |
  * | NT_LANE_LOST | another process has taken the lane over; nothing of the batch was committed | yes |
  * | NT_LOG_CHANGED | the log is not the one that the position was kept for, or has lost what comes next | no |
  * | NT_OFFSET_RESET | somebody has set the group's offset beside the consumer | no |
@@ -22,6 +22,7 @@
  * | NT_TX_FORBIDDEN | the handler sent a statement that would end or split the transaction | no |
  * | NT_CONFIG | an option is missing or wrong | no |
  * | NT_SCHEMA | the tables in the store do not fit this version | no |
+ * | NT_OUTBOX_CLASH | a message of this id waits in the outbox already, and `onClash` is `refuse` | no |
  */
 export type ErrorCode =
   | 'NT_BUSY'
@@ -42,7 +43,8 @@ export type ErrorCode =
   | 'NT_TX_CLOSED'
   | 'NT_TX_FORBIDDEN'
   | 'NT_CONFIG'
-  | 'NT_SCHEMA';
+  | 'NT_SCHEMA'
+  | 'NT_OUTBOX_CLASH';
 
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
   'NT_BUSY',

@@ -29,10 +29,22 @@ export {
   type Outcome,
 } from './inbox.ts';
 export type { Policy } from './options.ts';
+export { createOutbox, type Outbox } from './outbox/create-outbox.ts';
+export {
+  createRelay,
+  type Relay,
+  type RelayPoint,
+  type RelayRunOptions,
+  type RelaySummary,
+} from './outbox/create-relay.ts';
+export type { Destination, PublishContext, PublishedMessage } from './outbox/destination.ts';
+export type { RelayOptions } from './outbox/relay-options.ts';
+export type { OutboxAdd, OutboxMessage } from './outbox/row.ts';
 export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
 export type { EffectAnswer, EffectIntent, EffectRecord, EffectRows } from './ports/effects.ts';
+export type { Backlog, OutboxRow, OutboxStore, ParkedRow, WaitingRow, WakeListener } from './ports/outbox.ts';
 export type { PointAt, Points, Step } from './ports/points.ts';
 export type { Lag, Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
 export type { Sql } from './ports/sql.ts';

@@ -45,6 +45,7 @@ async function handle(
 ): Promise<void> {
   await inbox.within(tx, claimsOf(path, entries), async unit => {
     const done = await handleClaimed(path, scope, entries, unit);
+    await unit.sealOutbox();
     const conflicts = recordVerdicts(path, entries, done);
     await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))));
     for (const { entry, answer } of conflicts) entry.verdict = verdictOf(path, entry, answer);

@@ -1,5 +1,6 @@
 import type { EffectRows } from './effects.ts';
 import type { LaneMove, LaneRows } from './lanes.ts';
+import type { OutboxRow, OutboxStore } from './outbox.ts';
 import type { Sql } from './sql.ts';
 
 /** One id that a consumer wants to work on. */
@@ -127,6 +128,15 @@ export interface Unit<Tx> {
    * position. At most once a transaction.
    */
   advance(move: LaneMove): Promise<void>;
+  /**
+   * Takes a row for the outbox, which is written in this transaction: at the latest by `sealOutbox`, and at once where a
+   * savepoint may undo it. Rejects with what `make` throws, with NT_TX_CLOSED, and with NT_OUTBOX_CLASH where the row says so.
+   */
+  addToOutbox(make: () => OutboxRow): Promise<void>;
+  /** Handlers add nothing more: what was taken so far goes with the commit, before `advance`. */
+  sealOutbox(): Promise<void>;
+  /** Rows that were left out, as their ids waited already. Complete once the transaction has committed. */
+  readonly outboxClashes: number;
   /** Ends the transaction from outside while a handler still runs: cancels on the server; the handle is dead at once. */
   abandon(reason: unknown): void;
 }
@@ -153,6 +163,8 @@ export interface TransactionalStore<Tx> extends StoreBase {
   readonly promise: 'exactly-once';
   /** How far each consumer has come in each lane, for consumers that deduplicate by position. */
   readonly lanes: LaneRows;
+  /** Messages that wait to be published, and what relays need. */
+  readonly outbox: OutboxStore<Tx>;
   /** Calls to others, for `context.effect`. Without it the store cannot be their ledger. */
   readonly effects?: EffectRows;
   /** Creates or checks the tables, registers the consumer, compares its identity signature. */

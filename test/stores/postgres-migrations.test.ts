@@ -3,10 +3,13 @@ import { Client, type Pool } from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createInbox, isNevertwiceError } from '../../src/index.ts';
 import { type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.ts';
+import { MIGRATIONS, SCHEMA_VERSION } from '../../src/stores/postgres/migrations.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
 
 let database: FreshDatabase;
 let pool: Pool;
+const versions = MIGRATIONS.map(({ version }) => version);
+const whole = MIGRATIONS.map(({ version, needs }) => ({ version, needs }));
 beforeEach(async () => {
   database = await freshDatabase();
   pool = database.pool({ max: 4 });
@@ -38,12 +41,9 @@ const failure = async (work: Promise<unknown>) => {
 describe('migrations', () => {
   test('a fresh database is made ready by the first start, and nothing happens at the second', async () => {
     const store = postgresStore(pool);
-    expect(await store.pendingMigrations()).toEqual([1, 2]);
+    expect(await store.pendingMigrations()).toEqual(versions);
     expect((await process(store, 'm1')).status).toBe('processed');
-    expect(await history()).toEqual([
-      { version: 1, needs: 1 },
-      { version: 2, needs: 1 },
-    ]);
+    expect(await history()).toEqual(whole);
     expect(await store.pendingMigrations()).toEqual([]);
     const before = await objects();
     expect(await store.migrate()).toEqual([]);
@@ -56,11 +56,8 @@ describe('migrations', () => {
     async isolation => {
       const stores = Array.from({ length: 8 }, () => postgresStore(database.pool({ max: 1 }), { isolation }));
       const applied = await Promise.all(stores.map(store => store.migrate()));
-      expect(applied.flat()).toEqual([1, 2]);
-      expect(await history()).toEqual([
-        { version: 1, needs: 1 },
-        { version: 2, needs: 1 },
-      ]);
+      expect(applied.flat()).toEqual(versions);
+      expect(await history()).toEqual(whole);
     },
   );
 
@@ -95,7 +92,11 @@ describe('a schema that a newer version has changed', () => {
   async function nextVersion(needs: number): Promise<void> {
     await pool.query('ALTER TABLE nevertwice.inbox ADD COLUMN result jsonb');
     await pool.query('ALTER TABLE nevertwice.dead_letters ADD COLUMN redriven_at timestamptz');
-    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES (3, $1, $2)', ['results', needs]);
+    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES ($1, $2, $3)', [
+      SCHEMA_VERSION + 1,
+      'results',
+      needs,
+    ]);
   }
 
   test('is used by a running and by a starting one, side by side with the newer', async () => {
@@ -115,14 +116,14 @@ describe('a schema that a newer version has changed', () => {
     }
     expect((await process(postgresStore(pool), 'm3')).status).toBe('processed');
     await expect(newer('m3')).rejects.toMatchObject({ code: '23505' });
-    expect(await history()).toHaveLength(3);
+    expect(await history()).toHaveLength(versions.length + 1);
   });
 
   test.each(['auto', 'check'] as const)(
     'is refused by %s when it says that this version cannot use it',
     async migrate => {
       await process(postgresStore(pool), 'm1');
-      await nextVersion(3);
+      await nextVersion(SCHEMA_VERSION + 1);
       const error = await failure(process(postgresStore(pool, { migrate }), 'm2'));
       expect(error).toMatchObject({ code: 'NT_SCHEMA', message: expect.stringContaining('upgrade the package') });
     },
@@ -185,5 +186,5 @@ test('a migration whose process dies leaves no lock behind', async () => {
   const store = postgresStore(pool);
   const migrating = store.migrate();
   client.connection.stream.destroy();
-  expect(await migrating).toEqual([1, 2]);
+  expect(await migrating).toEqual(versions);
 });

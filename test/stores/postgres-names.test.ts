@@ -53,6 +53,9 @@ describe.each([{ pipeline: true }, { pipeline: false }])('names of schema and ta
       deadLetters: `${[...name].slice(0, 28).join('')} d`,
       positions: `${short} p`,
       lanes: `${short} l`,
+      outbox: `${[...name].slice(0, 28).join('')} o`,
+      relays: `${short} r`,
+      effects: `${short} e`,
       migrations: `${short} m`,
     };
     const store = postgresStore(pool, { schema: name, tables });

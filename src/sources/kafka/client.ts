@@ -1,5 +1,5 @@
 import type { HeadersInput } from '../../core/headers.ts';
-import type { ProducerOptions, TransactionalProducer } from './producer.ts';
+import type { KafkaPublisher, ProducerOptions, PublisherOptions, TransactionalProducer } from './producer.ts';
 
 /** One partition of one topic. */
 export interface TopicPartition {
@@ -122,6 +122,8 @@ export interface KafkaClient {
    * without transactions.
    */
   producer?(options: ProducerOptions): Promise<TransactionalProducer>;
+  /** For relays. Rejects with `ProducerFailure`. */
+  publisher?(options: PublisherOptions): Promise<KafkaPublisher>;
 }
 
 export function laneIdOf({ topic, partition }: TopicPartition): string {

@@ -31,11 +31,14 @@ export {
   type PlatformaticProducerLike,
   platformatic,
 } from './clients/platformatic.ts';
+export { type KafkaDestinationOptions, kafkaDestination } from './destination.ts';
 export {
   type FailureKind as ProducerFailureKind,
+  type KafkaPublisher,
   type ProducedRecord,
   ProducerFailure,
   type ProducerOptions as KafkaProducerOptions,
+  type PublisherOptions as KafkaPublisherOptions,
   type Transaction as KafkaTransaction,
   type TransactionalProducer,
 } from './producer.ts';

@@ -38,6 +38,22 @@ export interface TransactionalProducer {
   close(): Promise<void>;
 }
 
+export interface PublisherOptions {
+  /** With one, what is published together is there together for those who read committed records, and whoever had the id before is fenced. */
+  readonly transactionalId: string | undefined;
+}
+
+/** Writes records outside of any group. */
+export interface KafkaPublisher {
+  /**
+   * Resolves once all replicas that are in sync have the records. Rejects with `ProducerFailure`; then some of them may be there,
+   * of each key and partition no later one without the earlier ones, and the publisher is done for.
+   */
+  publish(records: readonly ProducedRecord[]): Promise<void>;
+  /** Ends the connections. Waits a few seconds at most, and never rejects. */
+  close(): Promise<void>;
+}
+
 /**
  * - `fenced`: a later producer has the id, or the broker gave the transaction up because it took too long.
  * - `outdated`: the group says that the member is none, or not of this generation.
@@ -156,7 +172,7 @@ export function inChunks(records: readonly ProducedRecord[], maxBytes: number): 
 
 const OVERHEAD = 32;
 
-function sizeOf({ key, value, headers }: ProducedRecord): number {
+export function sizeOf({ key, value, headers }: ProducedRecord): number {
   const ofHeaders = headers.reduce((sum, [name, header]) => sum + name.length + header.length + 4, 0);
   return OVERHEAD + (key?.length ?? 0) + (value?.length ?? 0) + ofHeaders;
 }

@@ -24,12 +24,31 @@ WHERE n.nspname = $1 AND c.relname = $2`,
 
 /** Whether each of the other tables is there: they are first needed at an odd moment, such as the first dead letter. */
 export function presenceQuery(t: Tables): Statement {
-  const { consumers, deadLetters, positions, lanes } = t.quoted;
+  const { consumers, deadLetters, positions, lanes, outbox, relays, effects } = t.quoted;
   return {
     name: '',
-    text: 'SELECT n.name FROM (VALUES ($1), ($2), ($3), ($4)) AS n(name) WHERE to_regclass(n.name) IS NULL',
-    values: [consumers, deadLetters, positions, lanes],
+    text: 'SELECT n.name FROM (VALUES ($1), ($2), ($3), ($4), ($5), ($6), ($7)) AS n(name) WHERE to_regclass(n.name) IS NULL',
+    values: [consumers, deadLetters, positions, lanes, outbox, relays, effects],
   };
+}
+
+/** How many numbers a session takes ahead from the outbox's sequence. */
+export function cacheQuery(t: Tables): Statement {
+  return {
+    name: '',
+    text: `SELECT seqcache::text AS cache FROM pg_sequence WHERE seqrelid = pg_get_serial_sequence($1, 'seq')::regclass`,
+    values: [t.quoted.outbox],
+  };
+}
+
+/** Throws NT_SCHEMA where somebody has given the sequence a cache, to make it faster: order per key would be gone. */
+export function assertNoCache(rows: readonly Row[], t: Tables): void {
+  const cache = rows[0]?.cache;
+  if (cache === undefined || cache === '1') return;
+  throw new NevertwiceError(
+    'NT_SCHEMA',
+    `${t.quoted.outbox}.seq takes ${cache} numbers ahead, so a later commit of a key could get a lower one; ALTER TABLE ${t.quoted.outbox} ALTER COLUMN seq SET CACHE 1`,
+  );
 }
 
 /** Throws NT_SCHEMA when the inbox could not keep its promise: a wrong column type merges ids, a missing key doubles them. */

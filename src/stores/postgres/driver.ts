@@ -12,10 +12,16 @@ export interface TransactionEnd {
    */
   abandon(reason: unknown): void;
   /**
-   * Sends a statement with COMMIT, behind everything else. Where it fails with 2201G the transaction rejects with
-   * NT_LANE_LOST.
+   * Sends a statement with COMMIT, behind everything else and behind those given before; `seen` gets its rows before the
+   * transaction resolves. Where it fails with 2201G the transaction rejects with NT_LANE_LOST.
    */
-  commitBehind(statement: Statement): void;
+  commitBehind(statement: Statement, seen?: (rows: readonly Row[]) => void): void;
+}
+
+/** A statement that goes with COMMIT. */
+export interface Behind {
+  readonly statement: Statement;
+  readonly seen: ((rows: readonly Row[]) => void) | undefined;
 }
 
 /** In a transaction that the caller commits, nobody can say what goes last. */
@@ -28,6 +34,10 @@ export interface OpenTransaction<Tx> extends TransactionEnd {
   /** The user's handle, guarded. */
   readonly tx: Tx;
   readonly guard: TransactionGuard;
+  /** True when all that a handler sends goes by the guard, savepoints above all. */
+  readonly watched: boolean;
+  /** True for a transaction of the caller, who commits it himself. */
+  readonly joined: boolean;
   /** Our own statements; they pass by the guard. */
   query(statement: Statement): Promise<readonly Row[]>;
   /** For clients that must be told of savepoints themselves; undefined where SAVEPOINT is a statement like any other. */
@@ -60,4 +70,16 @@ export interface Driver<Tx> {
   query(statement: Statement): Promise<readonly Row[]>;
   /** The same on a connection that is none of the pool's. Undefined where the client gives no way to open one. */
   readonly aside?: ((statement: Statement) => Promise<readonly Row[]>) | undefined;
+  /**
+   * Listens on a channel, on a connection of its own, until `closed` resolves or rejects: when the connection is lost. Left
+   * out by clients that cannot.
+   */
+  listen?(channel: string, heard: (payload: string) => void): Promise<Listening>;
+}
+
+export interface Listening {
+  /** Resolves when the connection has gone, in whatever way. */
+  readonly closed: Promise<void>;
+  /** Gives the connection up. */
+  close(): void;
 }

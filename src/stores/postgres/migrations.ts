@@ -93,6 +93,36 @@ FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
   },
   {
     version: 3,
+    name: 'outbox',
+    needs: 1,
+    statements: t => [
+      // CACHE 1: a session that keeps numbers for later would give a late commit of a key a low one. A part below zero is
+      // where parked rows lie, out of the relays' way.
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.outbox} (
+  seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 1),
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  parked_at timestamptz,
+  hash int NOT NULL,
+  attempts int NOT NULL DEFAULT 0,
+  part smallint NOT NULL,
+  json boolean NOT NULL,
+  id text COLLATE "C" NOT NULL UNIQUE,
+  topic text COLLATE "C" NOT NULL,
+  key text COLLATE "C",
+  headers text,
+  reason text,
+  payload bytea NOT NULL,
+  PRIMARY KEY (part, seq)
+) WITH (autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.01)`,
+      `CREATE INDEX IF NOT EXISTS ${t.parkedIndex} ON ${t.quoted.outbox} (topic, key) WHERE part < 0`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.relays} (
+  id text COLLATE "C" PRIMARY KEY,
+  until timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)`,
+    ],
+  },
+  {
+    version: 4,
     name: 'effects',
     needs: 1,
     statements: t => [

@@ -1,7 +1,7 @@
 import { classifyFailure, failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { ConsumerRegistration } from '../../ports/store.ts';
-import { assertShape, presenceQuery, shapeQuery } from './check.ts';
+import { assertNoCache, assertShape, cacheQuery, presenceQuery, shapeQuery } from './check.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
 import { createHistory, createSchema, type MigrationRow, pendingMigrations } from './migrations.ts';
 import type { Statement } from './statements.ts';
@@ -91,6 +91,7 @@ export async function check<Tx>(driver: Driver<Tx>, t: Tables): Promise<void> {
     );
   }
   assertShape(await driver.query(shapeQuery(t)), await driver.query(presenceQuery(t)), t);
+  assertNoCache(await driver.query(cacheQuery(t)), t);
 }
 
 /** The consumer's small integer, made at its first start; refuses a start with another way of making ids. */

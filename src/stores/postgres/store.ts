@@ -18,6 +18,7 @@ import type { Driver, OpenTransaction } from './driver.ts';
 import { effectsOn } from './effects.ts';
 import { lanesOn } from './lanes.ts';
 import { migrationSql } from './migrations.ts';
+import { PostgresOutbox } from './outbox/store.ts';
 import { undoable } from './savepoints.ts';
 import { check, exclusive, migrate, missing, register } from './setup.ts';
 import { type Statement, type Statements, statementsFor } from './statements.ts';
@@ -36,6 +37,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly capabilities: StoreCapabilities;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly outbox: PostgresOutbox<Tx>;
   readonly effects: EffectRows;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
@@ -52,6 +54,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.capabilities = { overlap: driver.overlap, connections: driver.connections };
     this.positions = positionsOn(driver, tables, () => this.#prepare());
     this.lanes = lanesOn(driver, tables, () => this.#prepare());
+    this.outbox = new PostgresOutbox(driver, tables, () => this.#prepare());
     this.effects = effectsOn(driver, tables, () => this.#prepare());
   }
 
@@ -86,11 +89,15 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     const first = claiming
       ? this.#claim(consumer, claims, options.budgetMs)
       : this.#statements.unclaimed(options.budgetMs + this.#settings.idleMarginMs);
+    let unit: PostgresUnit<Tx> | undefined;
     try {
-      return await this.#driver.transaction({ overlap: options.overlap, first }, (open, rows) => {
+      const result = await this.#driver.transaction({ overlap: options.overlap, first }, (open, rows) => {
         claiming = false;
-        return work(new PostgresUnit(open, this.#statements, consumer, claims, rows));
+        unit = new PostgresUnit(open, this.#statements, consumer, claims, rows, this.outbox.adding);
+        return work(unit);
       });
+      if (unit?.hasAdded) this.outbox.wake();
+      return result;
     } catch (error) {
       throw claiming ? claimError(error) : error;
     }
@@ -109,7 +116,9 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
         const rows = claiming ? await open.query(this.#claim(consumer, claims, undefined)) : [];
         claiming = false;
         try {
-          const result = await work(new PostgresUnit(open, this.#statements, consumer, claims, rows));
+          const result = await work(
+            new PostgresUnit(open, this.#statements, consumer, claims, rows, this.outbox.adding),
+          );
           open.guard.assertSeen();
           return result;
         } finally {

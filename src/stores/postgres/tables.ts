@@ -2,12 +2,24 @@ import { createHash } from 'node:crypto';
 import { NevertwiceError } from '../../errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
-export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'effects' | 'migrations';
+export type TableName =
+  | 'inbox'
+  | 'consumers'
+  | 'deadLetters'
+  | 'positions'
+  | 'lanes'
+  | 'outbox'
+  | 'relays'
+  | 'effects'
+  | 'migrations';
 
 export interface NamingOptions {
   /** Schema that holds the tables. Default `nevertwice`. Created by the first migration when it is missing. */
   readonly schema?: string;
-  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `effects`, `migrations`. */
+  /**
+   * Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `outbox`,
+   * `outbox_relays`, `effects`, `migrations`.
+   */
   readonly tables?: Partial<Record<TableName, string>>;
 }
 
@@ -22,6 +34,8 @@ export interface Tables {
   /** Indexes of the dead letters, unqualified: an index lies where its table does. */
   readonly openIndex: string;
   readonly keyIndex: string;
+  /** Of the outbox. */
+  readonly parkedIndex: string;
 }
 
 const DEFAULTS: Readonly<Record<TableName, string>> = {
@@ -30,6 +44,8 @@ const DEFAULTS: Readonly<Record<TableName, string>> = {
   deadLetters: 'dead_letters',
   positions: 'positions',
   lanes: 'lanes',
+  outbox: 'outbox',
+  relays: 'outbox_relays',
   effects: 'effects',
   migrations: 'migrations',
 };
@@ -40,7 +56,8 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
   const bare = { ...DEFAULTS, ...options.tables };
   const readable = derived(bare.inbox, 'readable');
   const [openIndex, keyIndex] = [derived(bare.deadLetters, 'open'), derived(bare.deadLetters, 'key')];
-  const names = [...Object.values(bare), readable, openIndex, keyIndex];
+  const parkedIndex = derived(bare.outbox, 'parked');
+  const names = [...Object.values(bare), readable, openIndex, keyIndex, parkedIndex];
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) {
     throw new NevertwiceError(
@@ -59,12 +76,15 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       deadLetters: qualify(bare.deadLetters),
       positions: qualify(bare.positions),
       lanes: qualify(bare.lanes),
+      outbox: qualify(bare.outbox),
+      relays: qualify(bare.relays),
       effects: qualify(bare.effects),
       migrations: qualify(bare.migrations),
     },
     readable: qualify(readable),
     openIndex: quoteIdentifier(openIndex),
     keyIndex: quoteIdentifier(keyIndex),
+    parkedIndex: quoteIdentifier(parkedIndex),
   };
 }
 

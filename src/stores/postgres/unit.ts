@@ -1,9 +1,12 @@
 import { classifyFailure, failureCode } from '../../core/failures.ts';
 import type { LaneMove } from '../../ports/lanes.ts';
+import type { OutboxRow } from '../../ports/outbox.ts';
 import type { Sql } from '../../ports/sql.ts';
 import { type Answer, type Claim, Contended, type DeadLetter, type Unit } from '../../ports/store.ts';
 import { refuseUndefined, templateText } from '../sql/template.ts';
 import type { OpenTransaction, Row } from './driver.ts';
+import type { AddStatements } from './outbox/add.ts';
+import { PendingOutbox } from './outbox/pending.ts';
 import { Savepoints } from './savepoints.ts';
 import { type Statements, utf8Hex } from './statements.ts';
 
@@ -18,6 +21,8 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
   readonly #consumer: number;
   readonly #claims: readonly Claim[];
   readonly #savepoints: Savepoints;
+  readonly #adding: AddStatements;
+  #pending: PendingOutbox | undefined;
   #lookedUp: Promise<readonly Answer[]> | undefined;
 
   constructor(
@@ -26,11 +31,13 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     consumer: number,
     claims: readonly Claim[],
     first: readonly Row[],
+    adding: AddStatements,
   ) {
     this.#open = open;
     this.#statements = statements;
     this.#consumer = consumer;
     this.#claims = claims;
+    this.#adding = adding;
     this.sql = sqlOn(open);
     this.#savepoints = new Savepoints(open);
     const inserted = freshKeys(first);
@@ -88,6 +95,24 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     );
     const hex = new Set(rows.map(row => row.key as string));
     return new Set(keys.filter(key => hex.has(utf8Hex(readable(key) ?? ''))));
+  }
+
+  addToOutbox(make: () => OutboxRow): Promise<void> {
+    this.#pending ??= new PendingOutbox(this.#open, this.#adding);
+    return this.#pending.add(make);
+  }
+
+  async sealOutbox(): Promise<void> {
+    await (this.#open.joined ? this.#pending?.write() : this.#pending?.commitWith());
+  }
+
+  get outboxClashes(): number {
+    return this.#pending?.leftOut ?? 0;
+  }
+
+  /** True when something was added. */
+  get hasAdded(): boolean {
+    return this.#pending !== undefined && this.#pending.added > 0;
   }
 
   async advance(move: LaneMove): Promise<void> {

@@ -31,6 +31,8 @@ export class TransactionGuard {
   #savepoints = 0;
   readonly #ownSavepoints = new Set<string>();
   readonly #refused: FailedStatement[] = [];
+  /** Called before a savepoint is set, so that what waits to be written is written outside of it. */
+  beforeSavepoint: (() => void) | undefined;
 
   constructor(options: { overlap: boolean }) {
     this.#overlap = options.overlap;
@@ -52,6 +54,11 @@ export class TransactionGuard {
 
   get savepoints(): number {
     return this.#savepoints;
+  }
+
+  /** What is written now may still be undone by this message without the transaction ending. */
+  get inSavepoint(): boolean {
+    return this.#ownSavepoints.size > 0;
   }
 
   /** The first statement that failed and was not undone by a rollback to a savepoint since. */
@@ -103,6 +110,7 @@ export class TransactionGuard {
     if (this.#savepoints >= MAX_SAVEPOINTS) {
       throw new NevertwiceError('NT_TX_FORBIDDEN', `a transaction may hold at most ${MAX_SAVEPOINTS} savepoints`);
     }
+    if (!this.inSavepoint) this.beforeSavepoint?.();
     this.#savepoints++;
     this.#ownSavepoints.add(savepointName(text));
   }

@@ -2,7 +2,6 @@ import { NevertwiceError } from '../../errors.ts';
 import type { Claim, ConsumerRegistration, TransactionalInbox, TransactionOptions, Unit } from '../../ports/store.ts';
 import { NOW } from './claims.ts';
 import type { Connection } from './connection.ts';
-import type { OpenTransaction } from './open-transaction.ts';
 import type { Names } from './options.ts';
 import type { TransactionRunner } from './runner.ts';
 import { type Scope, SqliteUnit } from './unit.ts';
@@ -13,6 +12,7 @@ export class SqliteInbox<Tx> implements TransactionalInbox<Tx> {
   readonly #runner: TransactionRunner;
   readonly #connection: () => Promise<Connection>;
   readonly #callers: (tx: Tx) => Promise<Connection>;
+  readonly #added: () => void;
 
   constructor(
     scope: Scope<Tx>,
@@ -23,11 +23,13 @@ export class SqliteInbox<Tx> implements TransactionalInbox<Tx> {
       /** That of a handle on which the caller has begun. */
       readonly callers: (tx: Tx) => Promise<Connection>;
     },
+    added: () => void,
   ) {
     this.#scope = scope;
     this.#runner = runner;
     this.#connection = connections.own;
     this.#callers = connections.callers;
+    this.#added = added;
   }
 
   async transaction<R>(
@@ -35,15 +37,17 @@ export class SqliteInbox<Tx> implements TransactionalInbox<Tx> {
     options: TransactionOptions,
     work: (unit: Unit<Tx>) => Promise<R>,
   ): Promise<R> {
-    return this.#runner.run(await this.#connection(), options, open => this.#claim(open, claims, work));
+    let unit: SqliteUnit<Tx> | undefined;
+    const result = await this.#runner.run(await this.#connection(), options, open => {
+      unit = new SqliteUnit(this.#scope, open, claims);
+      return work(unit);
+    });
+    if (unit?.hasAdded) this.#added();
+    return result;
   }
 
   async within<R>(tx: Tx, claims: readonly Claim[], work: (unit: Unit<Tx>) => Promise<R>): Promise<R> {
-    return this.#runner.within(await this.#callers(tx), open => this.#claim(open, claims, work));
-  }
-
-  #claim<R>(open: OpenTransaction, claims: readonly Claim[], work: (unit: Unit<Tx>) => Promise<R>): Promise<R> {
-    return work(new SqliteUnit(this.#scope, open, claims));
+    return this.#runner.within(await this.#callers(tx), open => work(new SqliteUnit(this.#scope, open, claims)));
   }
 }
 

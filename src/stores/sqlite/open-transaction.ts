@@ -50,6 +50,7 @@ export class OpenTransaction {
     if (this.guard.isClosed) await this.#abandoned.promise;
     this.assertThere();
     this.#tag.refuseUnseenFailures();
+    this.guard.assertSeen();
     return result;
   }
 

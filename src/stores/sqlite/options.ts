@@ -3,7 +3,16 @@ import { type Clock, systemClock } from '../../ports/clock.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** The tables of the store, by what they hold. */
-export type TableRole = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'effects' | 'migrations';
+export type TableRole =
+  | 'inbox'
+  | 'consumers'
+  | 'deadLetters'
+  | 'positions'
+  | 'lanes'
+  | 'outbox'
+  | 'relays'
+  | 'effects'
+  | 'migrations';
 
 export interface SqliteOptions {
   /** What the names of the tables start with. Default `nevertwice_`. */
@@ -48,6 +57,8 @@ const DEFAULT_NAMES: Readonly<Record<TableRole, string>> = {
   deadLetters: 'dead_letters',
   positions: 'positions',
   lanes: 'lanes',
+  outbox: 'outbox',
+  relays: 'outbox_relays',
   effects: 'effects',
   migrations: 'migrations',
 };

@@ -94,9 +94,38 @@ const LANES: Migration = {
   ],
 };
 
+/** Numbers are never used again (AUTOINCREMENT). A part below zero is where parked rows lie, out of the relays' way. */
+const OUTBOX: Migration = {
+  version: 3,
+  needs: 1,
+  statements: ({ quoted, plain }) => [
+    `CREATE TABLE IF NOT EXISTS ${quoted.outbox} (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  part INTEGER NOT NULL,
+  hash INTEGER NOT NULL,
+  json INTEGER NOT NULL,
+  id TEXT NOT NULL UNIQUE,
+  topic TEXT NOT NULL,
+  key TEXT,
+  headers TEXT,
+  payload BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  reason TEXT,
+  parked_at INTEGER
+) STRICT`,
+    `CREATE INDEX IF NOT EXISTS ${indexName(plain.outbox, 'part')} ON ${quoted.outbox} (part, seq)`,
+    `CREATE INDEX IF NOT EXISTS ${indexName(plain.outbox, 'parked')} ON ${quoted.outbox} (topic, key) WHERE part < 0`,
+    `CREATE TABLE IF NOT EXISTS ${quoted.relays} (
+  id TEXT NOT NULL PRIMARY KEY,
+  until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`,
+  ],
+};
+
 /** Calls to others. Times are milliseconds since 1970. */
 const EFFECTS: Migration = {
-  version: 3,
+  version: 4,
   needs: 1,
   statements: ({ quoted }) => [
     `CREATE TABLE IF NOT EXISTS ${quoted.effects} (
@@ -116,7 +145,7 @@ const EFFECTS: Migration = {
   ],
 };
 
-export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, EFFECTS];
+export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, OUTBOX, EFFECTS];
 export const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 export function historyTable({ quoted }: Names): string {
@@ -213,6 +242,25 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
     },
     unique: [{ columns: ['consumer', 'lane'] }],
   },
+  outbox: {
+    columns: {
+      seq: nullable(integer),
+      part: integer,
+      hash: integer,
+      json: integer,
+      id: text,
+      topic: text,
+      key: nullable(text),
+      headers: nullable(text),
+      payload: blob,
+      at: integer,
+      attempts: integer,
+      reason: nullable(text),
+      parked_at: nullable(integer),
+    },
+    unique: [{ columns: ['seq'] }, { columns: ['id'] }],
+  },
+  relays: { columns: { id: text, until: integer }, unique: [{ columns: ['id'] }] },
   effects: {
     columns: {
       key: text,

@@ -23,6 +23,7 @@ import { SqliteLanes } from './lanes.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
+import { SqliteOutbox } from './outbox.ts';
 import { SqlitePositions } from './positions.ts';
 import { queueKey, TransactionRunner } from './runner.ts';
 import { readCounts } from './stats.ts';
@@ -86,6 +87,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly name: string;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly outbox: SqliteOutbox<Tx>;
   readonly effects: EffectRows;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
@@ -106,6 +108,10 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    this.outbox = new SqliteOutbox(this.name, this.#settings.names, this.#runner, {
+      own: () => this.#ready(),
+      callers: tx => this.#callersConnection(tx),
+    });
     this.effects = effectsOn(this.name, this.#settings.names, this.#runner, () => this.#ready());
   }
 
@@ -117,10 +123,8 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
       own(this.name, () => registerConsumer(connection, names, consumer)),
     );
     const scope = { store: this.name, names, consumer: id, wrap: this.#wrapping.wrap };
-    return new SqliteInbox(scope, this.#runner, {
-      own: () => this.#connected(),
-      callers: tx => this.#callersConnection(tx),
-    });
+    const connections = { own: () => this.#connected(), callers: (tx: Tx) => this.#callersConnection(tx) };
+    return new SqliteInbox(scope, this.#runner, connections, () => this.outbox.wake());
   }
 
   async transaction<R>(work: (tx: Tx, sql: Sql) => Promise<R>): Promise<R> {

@@ -1,4 +1,5 @@
 import type { LaneMove } from '../../ports/lanes.ts';
+import type { OutboxRow } from '../../ports/outbox.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type { Answer, Claim, DeadLetter, Unit } from '../../ports/store.ts';
 import { deleteClaims, insertClaims, readAnswers } from './claims.ts';
@@ -8,6 +9,7 @@ import { own } from './errors.ts';
 import { laneLost, moveLane } from './lanes.ts';
 import type { OpenTransaction } from './open-transaction.ts';
 import type { Names } from './options.ts';
+import { assertAdded, insertRow } from './outbox-rows.ts';
 
 /** What a unit needs to know about the store and the consumer it belongs to. */
 export interface Scope<Tx> {
@@ -24,6 +26,8 @@ export class SqliteUnit<Tx> implements Unit<Tx> {
   readonly #open: OpenTransaction;
   readonly #claims: readonly Claim[];
   #tx: { readonly handle: Tx } | undefined;
+  #added = 0;
+  #leftOut = 0;
 
   /** Claims. */
   constructor(scope: Scope<Tx>, open: OpenTransaction, claims: readonly Claim[]) {
@@ -77,6 +81,34 @@ export class SqliteUnit<Tx> implements Unit<Tx> {
 
   async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
     return this.#own((connection, names, consumer) => readBlockedKeys(connection, names, consumer, keys));
+  }
+
+  // At once, as the write lock is held since BEGIN: nobody waits for it longer, and a savepoint that is undone takes it along.
+  addToOutbox(make: () => OutboxRow): Promise<void> {
+    const { guard } = this.#open;
+    try {
+      this.#open.assertThere();
+      const row = make();
+      const written = this.#own((connection, names) => insertRow(connection, names, row));
+      guard.assumeUsed();
+      this.#added++;
+      if (!written) this.#leftOut++;
+      assertAdded(row, written);
+      return Promise.resolve();
+    } catch (error) {
+      return guard.refuse(error);
+    }
+  }
+
+  async sealOutbox(): Promise<void> {}
+
+  get outboxClashes(): number {
+    return this.#leftOut;
+  }
+
+  /** True when something was added. */
+  get hasAdded(): boolean {
+    return this.#added > 0;
   }
 
   async advance(move: LaneMove): Promise<void> {

@@ -2,6 +2,7 @@ import type { KafkaClient } from '../client.ts';
 import type { ConfluentLike } from './confluent/client.ts';
 import { ConfluentMember } from './confluent/member.ts';
 import { ConfluentTransactions, producerConfig } from './confluent/producer.ts';
+import { ConfluentPublisher, publisherConfig } from './confluent/publisher.ts';
 
 export type {
   ConfluentAdminLike,
@@ -20,7 +21,7 @@ export interface ConfluentOptions {
    * very names are given here; on `new Kafka(…)` or in a `kafkaJS` block they count for nothing.
    */
   readonly consumer?: Readonly<Record<string, unknown>>;
-  /** For `kafka.producer(…)`, in transactions: librdkafka's settings. The transactional id is set for you. */
+  /** For `kafka.producer(…)`, in transactions and for relays: librdkafka's settings. The transactional id is set for you. */
   readonly producer?: Readonly<Record<string, unknown>>;
 }
 
@@ -43,6 +44,11 @@ export function confluent(kafka: ConfluentLike, options: ConfluentOptions = {}):
     producer({ transactionalId, member }) {
       const producer = kafka.producer(producerConfig(options.producer, transactionalId));
       return new ConfluentTransactions(producer, (member as ConfluentMember).consumer).open();
+    },
+    publisher({ transactionalId }) {
+      const own = options.producer;
+      const config = transactionalId === undefined ? publisherConfig(own) : producerConfig(own, transactionalId);
+      return new ConfluentPublisher(kafka.producer(config), own, transactionalId !== undefined).open();
     },
   };
 }

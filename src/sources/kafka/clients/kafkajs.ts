@@ -2,6 +2,7 @@ import type { KafkaClient } from '../client.ts';
 import type { KafkaJsLike } from './kafkajs/client.ts';
 import { KafkaJsMember } from './kafkajs/member.ts';
 import { KafkaJsTransactions, producerConfig } from './kafkajs/producer.ts';
+import { KafkaJsPublisher, publisherConfig } from './kafkajs/publisher.ts';
 
 export type { KafkaJsLike } from './kafkajs/client.ts';
 export type { KafkaJsProducerLike } from './kafkajs/producer.ts';
@@ -10,7 +11,7 @@ export interface KafkaJsOptions {
   /** For `kafka.consumer(…)`: session timeout, fetch sizes, rack and so on. `groupId` is the source's to set. */
   readonly consumer?: Readonly<Record<string, unknown>>;
   /**
-   * For `kafka.producer(…)`, in transactions: partitioner, metadata, transaction timeout (default 30 s) and so on. The
+   * For `kafka.producer(…)`, in transactions and for relays: partitioner, metadata, transaction timeout (default 30 s) and so on. The
    * transactional id, `maxInFlightRequests` and the number of retries are set for you.
    */
   readonly producer?: Readonly<Record<string, unknown>>;
@@ -34,6 +35,13 @@ export function kafkajs(kafka: KafkaJsLike, options: KafkaJsOptions = {}): Kafka
     producer(producing) {
       const producer = kafka.producer(producerConfig(options.producer, producing.transactionalId));
       return new KafkaJsTransactions(producer, producing).open();
+    },
+    publisher({ transactionalId }) {
+      const config =
+        transactionalId === undefined
+          ? publisherConfig(options.producer)
+          : producerConfig(options.producer, transactionalId);
+      return new KafkaJsPublisher(kafka.producer(config), transactionalId !== undefined).open();
     },
   };
 }

@@ -3,6 +3,7 @@ import type { JoinOptions, KafkaClient, MemberEvents } from '../client.ts';
 import { isMissing, startError } from './platformatic/errors.ts';
 import { PlatformaticMember } from './platformatic/member.ts';
 import { PlatformaticTransactions } from './platformatic/producer.ts';
+import { PlatformaticPublisher } from './platformatic/publisher.ts';
 import type { PlatformaticLike } from './platformatic/wire.ts';
 
 export type { PlatformaticProducerLike } from './platformatic/producer.ts';
@@ -43,6 +44,9 @@ export function platformatic<M extends PlatformaticLike>(kafka: M, options: Plat
     producer(producing) {
       const own = options as Readonly<Record<string, unknown>>;
       return new PlatformaticTransactions(kafka, own, producing, producing.member as PlatformaticMember).open();
+    },
+    async publisher({ transactionalId }) {
+      return new PlatformaticPublisher(kafka, options as Readonly<Record<string, unknown>>, transactionalId);
     },
   };
 }

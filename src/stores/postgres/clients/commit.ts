@@ -1,6 +1,6 @@
 import { failureCode } from '../../../core/failures.ts';
 import { NevertwiceError } from '../../../errors.ts';
-import type { Statement } from '../statements.ts';
+import type { Behind, Row } from '../driver.ts';
 import { ownError } from './own-statement.ts';
 import { inlined, type PgClientLike, queryOn } from './pg-connection.ts';
 import { corkUntilNextTick } from './pg-handle.ts';
@@ -17,32 +17,40 @@ export class NotCommitted extends Error {
 }
 
 /**
- * COMMIT, and in one message with it the statement that has to go last: were they sent apart, an owner that hangs between
- * them would hold the lane's row against everybody. Resolves with the reply to COMMIT; the transaction has ended then.
+ * COMMIT, and in one message with it the statements that have to go last: were they sent apart, an owner that hangs between
+ * them would hold the lane's row, or an outbox key's lock, against everybody. Resolves with the reply to COMMIT; the
+ * transaction has ended then.
  */
 export async function commitOn(
   client: PgClientLike,
-  last: Statement | undefined,
+  behind: readonly Behind[],
   prepareAs: number | undefined,
 ): Promise<{ command?: string }> {
   const commit = () => inTurn(client, () => client.query('COMMIT'));
-  if (last === undefined) return commit();
+  if (behind.length === 0) return commit();
   if (client.pipeline === true) {
     corkUntilNextTick(client);
-    const sent = queryOn(client, last, prepareAs);
-    const [statement, committed] = await Promise.allSettled([sent, commit()]);
-    // Where the server has refused the statement, COMMIT was a ROLLBACK, whether or not its reply still came. A socket that
-    // broke fails both in the same way, and says nothing of either.
-    if (statement.status === 'rejected' && isServers(statement.reason)) throw new NotCommitted(statement.reason);
-    if (statement.status === 'rejected') throw statement.reason;
+    const sent = behind.map(({ statement }) => queryOn(client, statement, prepareAs));
+    const [statements, committed] = await Promise.all([Promise.allSettled(sent), settled(commit())]);
+    // Where the server has refused a statement, COMMIT was a ROLLBACK, whether or not its reply still came. A socket that
+    // broke fails all in the same way, and says nothing of any. The first to fail is the cause, the rest only follow.
+    const failed = statements.find(statement => statement.status === 'rejected');
+    if (failed !== undefined) throw isServers(failed.reason) ? new NotCommitted(failed.reason) : failed.reason;
     if (committed.status === 'rejected') throw committed.reason;
+    for (const [i, { seen }] of behind.entries())
+      seen?.((statements[i] as PromiseFulfilledResult<readonly Row[]>).value);
     return committed.value;
   }
-  const text = inlined(last);
+  const texts = behind.map(({ statement }) => inlined(statement));
   try {
-    if (text === undefined) await queryOn(client, last, prepareAs);
-    else {
-      const replies: unknown = await inTurn(client, () => client.query(`${text};\nCOMMIT`));
+    if (texts.some(text => text === undefined)) {
+      for (const { statement, seen } of behind) {
+        const rows = await queryOn(client, statement, prepareAs);
+        seen?.(rows);
+      }
+    } else {
+      const replies: unknown = await inTurn(client, () => client.query([...texts, 'COMMIT'].join(';\n')));
+      for (const [i, { seen }] of behind.entries()) seen?.((replies as readonly { rows: Row[] }[])[i]!.rows);
       return (replies as readonly { command?: string }[]).at(-1)!;
     }
   } catch (error) {
@@ -51,6 +59,11 @@ export async function commitOn(
     throw new NotCommitted(error);
   }
   return commit();
+}
+
+async function settled<R>(promise: Promise<R>): Promise<PromiseSettledResult<R>> {
+  const [outcome] = await Promise.allSettled([promise]);
+  return outcome;
 }
 
 /** invalid_argument_for_width_bucket_function: the statement that moves a lane's position found no row. */

@@ -3,6 +3,7 @@ import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import {
   type BeginOptions,
+  type Behind,
   type Driver,
   type OpenTransaction,
   type Row,
@@ -74,7 +75,7 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
     const claimAndWork = async (tx: Tx): Promise<R> => {
       began = true;
       try {
-        let last: Statement | undefined;
+        const behind: Behind[] = [];
         const open = this.#openOn(tx, guard, {
           abandon: reason => {
             guard.close(reason);
@@ -83,16 +84,15 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
             // On a half-open connection neither the statement nor the rollback behind it ever ends.
             giveUp ??= setTimeout(() => silent.reject(silentConnection(reason)), this.#replyTimeoutMs);
           },
-          commitBehind: statement => {
-            last = statement;
-          },
+          commitBehind: (statement, seen) => void behind.push({ statement, seen }),
+          joined: false,
         });
         const first = begin.first === undefined ? [] : await open.query(begin.first);
         const result = await Promise.race([work(open, first), abandoned.promise]);
         await Promise.race([guard.drained(), abandoned.promise]);
         guard.assertSeen();
         guard.close();
-        await this.#lastStatement(tx, guard, last);
+        await this.#lastStatements(tx, guard, behind);
         committing = true;
         return result;
       } catch (error) {
@@ -116,9 +116,13 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
 
   // Some clients resolve although the server answered COMMIT with ROLLBACK. An aborted transaction refuses every
   // statement, so one more tells before the commit is believed.
-  async #lastStatement(tx: Tx, guard: TransactionGuard, last: Statement | undefined): Promise<void> {
+  async #lastStatements(tx: Tx, guard: TransactionGuard, behind: readonly Behind[]): Promise<void> {
     try {
-      await this.#executor.query(tx, last?.text ?? 'SELECT 1', last?.values ?? []);
+      if (behind.length === 0) await this.#executor.query(tx, 'SELECT 1', []);
+      for (const { statement, seen } of behind) {
+        const { rows } = await this.#executor.query(tx, statement.text, statement.values);
+        seen?.(rows);
+      }
     } catch (error) {
       throw failureCode(error) === '25P02' ? guard.abortedError() : laneError(error);
     }
@@ -127,15 +131,24 @@ export class ExecutorDriver<Tx> implements Driver<Tx> {
   join(tx: Tx): OpenTransaction<Tx> {
     const guard = new TransactionGuard({ overlap: false });
     guard.assumeUsed();
-    return this.#openOn(tx, guard, { abandon: reason => guard.close(reason), commitBehind: refuseCommitBehind });
+    return this.#openOn(tx, guard, {
+      abandon: reason => guard.close(reason),
+      commitBehind: refuseCommitBehind,
+      joined: true,
+    });
   }
 
-  #openOn(tx: Tx, guard: TransactionGuard, end: TransactionEnd): OpenTransaction<Tx> {
+  #openOn(
+    tx: Tx,
+    guard: TransactionGuard,
+    end: TransactionEnd & Pick<OpenTransaction<Tx>, 'joined'>,
+  ): OpenTransaction<Tx> {
     const executor = this.#executor;
     if (executor.guarded === undefined) guard.assumeUsed();
     return {
       tx: executor.guarded?.(tx, guard) ?? tx,
       guard,
+      watched: executor.guarded !== undefined,
       query: async statement => {
         try {
           return (await executor.query(tx, statement.text, statement.values)).rows;

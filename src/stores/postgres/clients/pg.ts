@@ -3,7 +3,9 @@ import { isNevertwiceError, NevertwiceError } from '../../../errors.ts';
 import { TransactionGuard } from '../../sql/guard.ts';
 import {
   type BeginOptions,
+  type Behind,
   type Driver,
+  type Listening,
   type OpenTransaction,
   type Row,
   refuseCommitBehind,
@@ -16,6 +18,7 @@ import { PgAside } from './pg-aside.ts';
 import { cancelBackend } from './pg-cancel.ts';
 import { acquire, type CheckedOut, inlined, type PgClientLike, type PgPoolLike, queryOn } from './pg-connection.ts';
 import { corkUntilNextTick, guardedClient } from './pg-handle.ts';
+import { listenOn } from './pg-listen.ts';
 import { succeedsWithin, within } from './reply.ts';
 import { inTurn } from './turns.ts';
 
@@ -71,15 +74,14 @@ export class PgDriver<Tx> implements Driver<Tx> {
     const guard = new TransactionGuard(begin);
     const abandoned = Promise.withResolvers<never>();
     abandoned.promise.catch(() => undefined);
-    let last: Statement | undefined;
+    const behind: Behind[] = [];
     const open = this.#openOn(connection.client, guard, {
       abandon: reason => {
         guard.close(reason);
         abandoned.reject(reason);
       },
-      commitBehind: statement => {
-        last = statement;
-      },
+      commitBehind: (statement, seen) => void behind.push({ statement, seen }),
+      joined: false,
     });
     let first: readonly Row[] | undefined;
     let result: R;
@@ -109,7 +111,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
       connection.destroy();
       throw lostConnection(connection.lost, undefined);
     }
-    await this.#commit(connection, guard, last);
+    await this.#commit(connection, guard, behind);
     return result;
   }
 
@@ -134,10 +136,10 @@ export class PgDriver<Tx> implements Driver<Tx> {
   }
 
   /** Resolves only when the server said COMMIT. */
-  async #commit(connection: CheckedOut, guard: TransactionGuard, last: Statement | undefined): Promise<void> {
+  async #commit(connection: CheckedOut, guard: TransactionGuard, behind: readonly Behind[]): Promise<void> {
     let reply: { command?: string };
     try {
-      reply = await within(this.#options.replyTimeoutMs, commitOn(connection.client, last, this.#prepareAs));
+      reply = await within(this.#options.replyTimeoutMs, commitOn(connection.client, behind, this.#prepareAs));
     } catch (error) {
       if (error instanceof NotCommitted) {
         if (connection.lost !== undefined || this.#isStale(error.error)) connection.destroy();
@@ -205,10 +207,15 @@ export class PgDriver<Tx> implements Driver<Tx> {
     return this.#openOn(this.#options.unwrap(tx), guard, {
       abandon: reason => guard.close(reason),
       commitBehind: refuseCommitBehind,
+      joined: true,
     });
   }
 
-  #openOn(client: PgClientLike, guard: TransactionGuard, end: TransactionEnd): OpenTransaction<Tx> {
+  #openOn(
+    client: PgClientLike,
+    guard: TransactionGuard,
+    end: TransactionEnd & Pick<OpenTransaction<Tx>, 'joined'>,
+  ): OpenTransaction<Tx> {
     const { wrap } = this.#options;
     let handle: { tx: Tx } | undefined;
     return {
@@ -217,6 +224,7 @@ export class PgDriver<Tx> implements Driver<Tx> {
         return handle.tx;
       },
       guard,
+      watched: true,
       query: async statement => {
         try {
           return await queryOn(client, statement, this.#prepareAs);
@@ -241,6 +249,11 @@ export class PgDriver<Tx> implements Driver<Tx> {
       else connection.destroy();
       throw connection.lost === undefined ? ours : lostConnection(connection.lost, error);
     }
+  }
+
+  async listen(channel: string, heard: (payload: string) => void): Promise<Listening> {
+    const { acquireTimeoutMs, replyTimeoutMs } = this.#options;
+    return listenOn(await acquire(this.#pool, acquireTimeoutMs), channel, heard, replyTimeoutMs);
   }
 }
 

@@ -28,7 +28,7 @@ export interface ConfluentProducerLike {
 }
 
 /** As much as may wait in the client at once. */
-const MAX_BYTES = 4_000_000;
+export const MAX_BYTES = 4_000_000;
 
 export function producerConfig(own: Readonly<Record<string, unknown>> | undefined, transactionalId: string): object {
   return {
@@ -96,7 +96,7 @@ const OWN: ReadonlyMap<unknown, FailureKind> = new Map<unknown, FailureKind>([
   [-169, 'refused'], // authentication failed
 ]);
 
-function failureOf(error: unknown): ProducerFailure {
+export function failureOf(error: unknown): ProducerFailure {
   if (error instanceof ProducerFailure) return error;
   const { code } = (error ?? {}) as { code?: unknown };
   return new ProducerFailure(OWN.get(code) ?? kindOf(code), error);

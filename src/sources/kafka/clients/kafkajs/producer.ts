@@ -21,9 +21,13 @@ export interface KafkaJsProducerLike {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
   transaction(): Promise<KafkaJsTransactionLike>;
+  sendBatch(batch: {
+    topicMessages: TopicRecords[];
+    acks: number;
+  }): Promise<readonly { topicName: string; partition: number }[]>;
 }
 
-interface KafkaJsTransactionLike {
+export interface KafkaJsTransactionLike {
   sendBatch(batch: { topicMessages: TopicRecords[] }): Promise<readonly { topicName: string; partition: number }[]>;
   sendOffsets(offsets: {
     consumerGroupId: string;
@@ -34,7 +38,7 @@ interface KafkaJsTransactionLike {
 }
 
 /** It puts all records for one partition into one batch, of which brokers take a megabyte at most unless told otherwise. */
-const MAX_BYTES = 500_000;
+export const MAX_BYTES = 500_000;
 
 /** The settings that make a producer of theirs one that its transactions can rely on. */
 export function producerConfig(own: Readonly<Record<string, unknown>> | undefined, transactionalId: string): object {
@@ -103,7 +107,7 @@ export class KafkaJsTransactions implements TransactionalProducer {
 }
 
 /** It drops records for a partition that does not exist, and says nothing. */
-function assertWritten(
+export function assertWritten(
   records: readonly ProducedRecord[],
   answers: readonly { topicName: string; partition: number }[],
 ): void {
@@ -115,7 +119,7 @@ function assertWritten(
 }
 
 /** It wraps the broker's word when it has given up. */
-function numberOf(error: unknown): unknown {
+export function numberOf(error: unknown): unknown {
   for (let e = error as { code?: unknown; cause?: unknown } | undefined, depth = 0; e && depth < 5; depth++) {
     if (typeof e.code === 'number') return e.code;
     e = e.cause as typeof e;
@@ -123,7 +127,7 @@ function numberOf(error: unknown): unknown {
   return undefined;
 }
 
-function failureOf(error: unknown): ProducerFailure {
+export function failureOf(error: unknown): ProducerFailure {
   if (error instanceof ProducerFailure) return error;
   const { name } = (error ?? {}) as { name?: unknown };
   return new ProducerFailure(name === 'KafkaJSSASLAuthenticationError' ? 'refused' : kindOf(numberOf(error)), error);

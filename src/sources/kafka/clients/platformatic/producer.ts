@@ -19,11 +19,12 @@ export interface PlatformaticProducerLike {
   readonly producerId: bigint | undefined;
   readonly producerEpoch: number | undefined;
   beginTransaction(options?: any): Promise<PlatformaticTransactionLike>;
+  send(options: any): Promise<unknown>;
   metadata(options: { topics: string[] }): Promise<MetadataLike>;
   close(force: boolean): Promise<void>;
 }
 
-interface PlatformaticTransactionLike {
+export interface PlatformaticTransactionLike {
   addConsumer(consumer: any): Promise<void>;
   send(options: any): Promise<unknown>;
   commit(): Promise<void>;
@@ -31,16 +32,16 @@ interface PlatformaticTransactionLike {
 }
 
 /** Brokers take a megabyte a batch at most unless told otherwise. */
-const MAX_BYTES = 500_000;
-const ALL_REPLICAS = -1;
+export const MAX_BYTES = 500_000;
+export const ALL_REPLICAS = -1;
 const RETRIES = 10;
 
-function settings(own: Readonly<Record<string, unknown>>, transactionalId: string): object {
+export function settings(own: Readonly<Record<string, unknown>>, transactionalId: string | undefined): object {
   // What is to become of bytes is decided here already.
   const { registry, serializers, beforeSerialization, ...connection } = own;
   return {
     ...connection,
-    transactionalId,
+    ...(transactionalId === undefined ? {} : { transactionalId }),
     idempotent: true,
     acks: ALL_REPLICAS,
     // Theirs is for requests and transactions alike.
@@ -131,7 +132,7 @@ export class PlatformaticTransactions implements TransactionalProducer {
   }
 }
 
-function messageOf({ topic, partition, key, value, headers }: ProducedRecord): object {
+export function messageOf({ topic, partition, key, value, headers }: ProducedRecord): object {
   return {
     topic,
     ...(partition === undefined ? {} : { partition }),
@@ -142,7 +143,7 @@ function messageOf({ topic, partition, key, value, headers }: ProducedRecord): o
   };
 }
 
-function failureOf(error: unknown): ProducerFailure {
+export function failureOf(error: unknown): ProducerFailure {
   if (error instanceof ProducerFailure) return error;
   // What it has tried several times may have failed in several ways; the last one counts.
   const kinds = numbersIn(error).map(kindOf);
