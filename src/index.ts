@@ -4,6 +4,7 @@ export { type Consumer, createConsumer, type RunOptions } from './create-consume
 export { type Effect, type EffectCall, type EffectOptions, NotDone } from './effects/effect.ts';
 export type { EffectsOption } from './effects/ledger.ts';
 export { type ErrorCode, isNevertwiceError, NevertwiceError, Reject, Unavailable } from './errors.ts';
+export { type Guard, lastEventGuard, versionGuard } from './guards/guards.ts';
 export { type Decode, type Schema, trusted } from './handlers.ts';
 export { BadId, type BadIdReason } from './identity/bad-id.ts';
 export {

@@ -34,6 +34,8 @@ const EVERY_TIME = [
   'sqlite-check-then-act',
   'sqlite-mark-first',
   'window-on-own-clock',
+  'tries-three-times',
+  'pruned-too-soon',
   'redis-check-postgres-write',
   'redis-set-nx-first',
   'redis-lease-no-fence',
