@@ -30,6 +30,16 @@ export type { Policy } from './options.ts';
 export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
+export type {
+  LetterEdit,
+  LetterEvent,
+  LetterFilter,
+  LetterNote,
+  LetterOutcome,
+  LetterPage,
+  Letters,
+  StoredLetter,
+} from './ports/letters.ts';
 export type { PointAt, Points, Step } from './ports/points.ts';
 export type { Lag, Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
 export type { Sql } from './ports/sql.ts';
@@ -44,6 +54,7 @@ export type {
   LeaseProof,
   LeaseState,
   LeaseStore,
+  LetterError,
   Positions,
   Store,
   StoreCapabilities,
@@ -53,6 +64,8 @@ export type {
   Unit,
 } from './ports/store.ts';
 export { Contended } from './ports/store.ts';
+export type { RedrivenLetter, RedriveOptions, RedriveOutcome, RedriveSummary } from './redrive.ts';
+export type { MessageEdit } from './redriven.ts';
 export {
   type CacheCounts,
   type CachedStore,

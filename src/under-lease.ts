@@ -218,7 +218,7 @@ async function afterFailure(
   if (blamed === undefined) return work.halve(group);
   const { error } = failed;
   if (isNevertwiceError(error, 'NT_REJECTED')) {
-    await setAside(path, inbox, blamed, undefined, { kind: 'rejected', reason: (error as Reject).reason });
+    await setAside(path, inbox, blamed, undefined, { kind: 'rejected', reason: (error as Reject).reason, error });
     return work.pushFront(group.filter(entry => entry !== blamed));
   }
   if (countFailure(path, scope, blamed)) {
@@ -226,7 +226,7 @@ async function afterFailure(
     return work.pushFront(group);
   }
   if (scope.canRetryLater(blamed)) blamed.verdict = retryLater(path, blamed, error);
-  else await setAside(path, inbox, blamed, undefined, { kind: 'attempts', reason: describeError(error) });
+  else await setAside(path, inbox, blamed, undefined, { kind: 'attempts', reason: describeError(error), error });
   work.pushFront(group.filter(entry => entry !== blamed));
 }
 

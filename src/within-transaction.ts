@@ -58,7 +58,8 @@ export async function withinTransaction(
         break;
       case 'rejected':
         if (ready.length > 1) takeApart(ready, done.entry, work);
-        else await setAside(path, inbox, scope, ready[0]!, { kind: 'rejected', reason: done.reason });
+        else
+          await setAside(path, inbox, scope, ready[0]!, { kind: 'rejected', reason: done.reason, error: done.error });
         break;
     }
   }
@@ -121,7 +122,7 @@ async function afterFailure(
 ): Promise<void> {
   if (!countFailure(path, scope, entry)) {
     if (scope.canRetryLater(entry)) entry.verdict = retryLater(path, entry, error);
-    else await setAside(path, inbox, scope, entry, { kind: 'attempts', reason: describeError(error) });
+    else await setAside(path, inbox, scope, entry, { kind: 'attempts', reason: describeError(error), error });
     return;
   }
   await path.clock.sleep(backoffMs(entry.failures, path.policy.backoff, path.clock.random()), scope.stopping);

@@ -38,11 +38,12 @@ const failure = async (work: Promise<unknown>) => {
 describe('migrations', () => {
   test('a fresh database is made ready by the first start, and nothing happens at the second', async () => {
     const store = postgresStore(pool);
-    expect(await store.pendingMigrations()).toEqual([1, 2]);
+    expect(await store.pendingMigrations()).toEqual([1, 2, 3]);
     expect((await process(store, 'm1')).status).toBe('processed');
     expect(await history()).toEqual([
       { version: 1, needs: 1 },
       { version: 2, needs: 1 },
+      { version: 3, needs: 1 },
     ]);
     expect(await store.pendingMigrations()).toEqual([]);
     const before = await objects();
@@ -56,10 +57,11 @@ describe('migrations', () => {
     async isolation => {
       const stores = Array.from({ length: 8 }, () => postgresStore(database.pool({ max: 1 }), { isolation }));
       const applied = await Promise.all(stores.map(store => store.migrate()));
-      expect(applied.flat()).toEqual([1, 2]);
+      expect(applied.flat()).toEqual([1, 2, 3]);
       expect(await history()).toEqual([
         { version: 1, needs: 1 },
         { version: 2, needs: 1 },
+        { version: 3, needs: 1 },
       ]);
     },
   );
@@ -95,7 +97,7 @@ describe('a schema that a newer version has changed', () => {
   async function nextVersion(needs: number): Promise<void> {
     await pool.query('ALTER TABLE nevertwice.inbox ADD COLUMN result jsonb');
     await pool.query('ALTER TABLE nevertwice.dead_letters ADD COLUMN redriven_at timestamptz');
-    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES (3, $1, $2)', ['results', needs]);
+    await pool.query('INSERT INTO nevertwice.migrations (version, name, needs) VALUES (4, $1, $2)', ['results', needs]);
   }
 
   test('is used by a running and by a starting one, side by side with the newer', async () => {
@@ -115,14 +117,14 @@ describe('a schema that a newer version has changed', () => {
     }
     expect((await process(postgresStore(pool), 'm3')).status).toBe('processed');
     await expect(newer('m3')).rejects.toMatchObject({ code: '23505' });
-    expect(await history()).toHaveLength(3);
+    expect(await history()).toHaveLength(4);
   });
 
   test.each(['auto', 'check'] as const)(
     'is refused by %s when it says that this version cannot use it',
     async migrate => {
       await process(postgresStore(pool), 'm1');
-      await nextVersion(3);
+      await nextVersion(4);
       const error = await failure(process(postgresStore(pool, { migrate }), 'm2'));
       expect(error).toMatchObject({ code: 'NT_SCHEMA', message: expect.stringContaining('upgrade the package') });
     },
@@ -185,5 +187,5 @@ test('a migration whose process dies leaves no lock behind', async () => {
   const store = postgresStore(pool);
   const migrating = store.migrate();
   client.connection.stream.destroy();
-  expect(await migrating).toEqual([1, 2]);
+  expect(await migrating).toEqual([1, 2, 3]);
 });

@@ -53,6 +53,8 @@ describe.each([{ pipeline: true }, { pipeline: false }])('names of schema and ta
       deadLetters: `${[...name].slice(0, 28).join('')} d`,
       positions: `${short} p`,
       lanes: `${short} l`,
+      attempts: `${short} a`,
+      laneOwners: `${short} o`,
       migrations: `${short} m`,
     };
     const store = postgresStore(pool, { schema: name, tables });

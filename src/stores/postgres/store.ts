@@ -1,6 +1,7 @@
 import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   Claim,
@@ -15,6 +16,7 @@ import type {
 } from '../../ports/store.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
 import { lanesOn } from './lanes.ts';
+import { lettersOn } from './letters.ts';
 import { migrationSql } from './migrations.ts';
 import { undoable } from './savepoints.ts';
 import { check, exclusive, migrate, missing, register } from './setup.ts';
@@ -34,6 +36,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly capabilities: StoreCapabilities;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly letters: Letters;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -49,6 +52,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.capabilities = { overlap: driver.overlap, connections: driver.connections };
     this.positions = positionsOn(driver, tables, () => this.#prepare());
     this.lanes = lanesOn(driver, tables, () => this.#prepare());
+    this.letters = lettersOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

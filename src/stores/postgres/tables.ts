@@ -2,12 +2,23 @@ import { createHash } from 'node:crypto';
 import { NevertwiceError } from '../../errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
-export type TableName = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'migrations';
+export type TableName =
+  | 'inbox'
+  | 'consumers'
+  | 'deadLetters'
+  | 'positions'
+  | 'lanes'
+  | 'attempts'
+  | 'laneOwners'
+  | 'migrations';
 
 export interface NamingOptions {
   /** Schema that holds the tables. Default `nevertwice`. Created by the first migration when it is missing. */
   readonly schema?: string;
-  /** Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `migrations`. */
+  /**
+   * Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `attempts`,
+   * `lane_owners`, `migrations`.
+   */
   readonly tables?: Partial<Record<TableName, string>>;
 }
 
@@ -30,6 +41,8 @@ const DEFAULTS: Readonly<Record<TableName, string>> = {
   deadLetters: 'dead_letters',
   positions: 'positions',
   lanes: 'lanes',
+  attempts: 'attempts',
+  laneOwners: 'lane_owners',
   migrations: 'migrations',
 };
 
@@ -58,6 +71,8 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       deadLetters: qualify(bare.deadLetters),
       positions: qualify(bare.positions),
       lanes: qualify(bare.lanes),
+      attempts: qualify(bare.attempts),
+      laneOwners: qualify(bare.laneOwners),
       migrations: qualify(bare.migrations),
     },
     readable: qualify(readable),

@@ -3,7 +3,15 @@ import { type Clock, systemClock } from '../../ports/clock.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** The tables of the store, by what they hold. */
-export type TableRole = 'inbox' | 'consumers' | 'deadLetters' | 'positions' | 'lanes' | 'migrations';
+export type TableRole =
+  | 'inbox'
+  | 'consumers'
+  | 'deadLetters'
+  | 'positions'
+  | 'lanes'
+  | 'attempts'
+  | 'laneOwners'
+  | 'migrations';
 
 export interface SqliteOptions {
   /** What the names of the tables start with. Default `nevertwice_`. */
@@ -48,6 +56,8 @@ const DEFAULT_NAMES: Readonly<Record<TableRole, string>> = {
   deadLetters: 'dead_letters',
   positions: 'positions',
   lanes: 'lanes',
+  attempts: 'attempts',
+  laneOwners: 'lane_owners',
   migrations: 'migrations',
 };
 

@@ -94,7 +94,50 @@ const LANES: Migration = {
   ],
 };
 
-export const MIGRATIONS: readonly Migration[] = [FIRST, LANES];
+/** All of them may be null: the version before goes on writing letters without them. */
+const REDRIVE_COLUMNS = [
+  'first_at INTEGER',
+  'failure TEXT',
+  'errors TEXT',
+  'as_json INTEGER',
+  'revision INTEGER',
+  'original TEXT',
+  'history TEXT',
+  'outcome TEXT',
+];
+
+/** What a dead letter needs beyond its first form to be sent through again. */
+export function redriveColumns(quoted: Names['quoted']): readonly string[] {
+  return REDRIVE_COLUMNS.map(column => `ALTER TABLE ${quoted.deadLetters} ADD COLUMN ${column}`);
+}
+
+/** Who works on what, for a process that does not live to tell. */
+export function attemptTables(quoted: Names['quoted']): readonly string[] {
+  return [
+    `CREATE TABLE IF NOT EXISTS ${quoted.attempts} (
+  consumer INTEGER NOT NULL,
+  key BLOB NOT NULL,
+  tries INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, key)
+) STRICT, WITHOUT ROWID`,
+    `CREATE TABLE IF NOT EXISTS ${quoted.laneOwners} (
+  consumer INTEGER NOT NULL,
+  lane TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, lane)
+) STRICT, WITHOUT ROWID`,
+  ];
+}
+
+const REDRIVE: Migration = {
+  version: 3,
+  needs: 1,
+  statements: ({ quoted }) => [...redriveColumns(quoted), ...attemptTables(quoted)],
+};
+
+export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, REDRIVE];
 export const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 export function historyTable({ quoted }: Names): string {
@@ -171,6 +214,14 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
       payload: blob,
       at: integer,
       closed_at: nullable(integer),
+      first_at: nullable(integer),
+      failure: nullable(text),
+      errors: nullable(text),
+      as_json: nullable(integer),
+      revision: nullable(integer),
+      original: nullable(text),
+      history: nullable(text),
+      outcome: nullable(text),
     },
     unique: [{ columns: ['id'] }, { columns: ['consumer', 'dedupe'], partial: true }],
   },
@@ -189,6 +240,14 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
       begin_at: nullable(text),
       at: integer,
     },
+    unique: [{ columns: ['consumer', 'lane'] }],
+  },
+  attempts: {
+    columns: { consumer: integer, key: blob, tries: integer, at: integer },
+    unique: [{ columns: ['consumer', 'key'] }],
+  },
+  laneOwners: {
+    columns: { consumer: integer, lane: text, owner: text, at: integer },
     unique: [{ columns: ['consumer', 'lane'] }],
   },
   migrations: {

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   ConsumerRegistration,
@@ -18,6 +19,7 @@ import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
 import { registerConsumer, SqliteInbox } from './inbox.ts';
 import { SqliteLanes } from './lanes.ts';
+import { sqliteLetters } from './letters.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
@@ -84,6 +86,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly name: string;
   readonly positions: Positions;
   readonly lanes: LaneRows;
+  readonly letters: Letters;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -103,6 +106,16 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    this.letters = sqliteLetters(this.#settings.names, {
+      read: async work => {
+        const connection = await this.#ready();
+        return this.#runner.read(connection, () => own(this.name, () => work(connection)));
+      },
+      write: async work => {
+        const connection = await this.#ready();
+        return this.#runner.run(connection, { overlap: false }, async () => own(this.name, () => work(connection)));
+      },
+    });
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {
