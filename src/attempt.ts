@@ -2,7 +2,7 @@ import { classifyFailure } from './core/failures.ts';
 import { deadLetterFor } from './dead-letter.ts';
 import { verdictOf } from './decide.ts';
 import { claimsOf, type ReadyEntry } from './entry.ts';
-import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
+import { isNevertwiceError, isOutage, NevertwiceError, Reject } from './errors.ts';
 import { closeLetters, holdLetters, LetterGone } from './letter-in-hand.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
@@ -225,7 +225,7 @@ function outcomeOf(thrown: unknown, size: number): Attempt {
   if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) return { outcome: 'unknown' };
   if (isNevertwiceError(error, 'NT_STOPPED') || isNevertwiceError(error, 'NT_LANE_LOST')) throw error;
   if (error instanceof LetterGone) throw error;
-  if (isNevertwiceError(error, 'NT_STORE_DOWN')) {
+  if (isOutage(error)) {
     // A handler that found its downstream unavailable holds up only itself and what is behind it.
     if (thrown instanceof HandlerFailed && size > 1) return { outcome: 'failed', error, entry };
     throw error;

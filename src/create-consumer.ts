@@ -1,4 +1,5 @@
 import { bindStore, takeName, transactional } from './bind.ts';
+import { Circuit } from './circuit.ts';
 import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
 import {
@@ -12,6 +13,7 @@ import type { ContextOf } from './context.ts';
 import { Chain } from './core/chain.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
+import { Downtime } from './downtime.ts';
 import { undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { InWork, LaneRun } from './lanes.ts';
@@ -90,6 +92,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     clock: clock ?? settings.clock,
     points,
     counts,
+    circuit: settings.policy.circuit && new Circuit(settings.policy.circuit, counts, clock ?? settings.clock),
   });
 
   async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
@@ -112,6 +115,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       if (bound.promise === 'at-least-once') warnShortRetention(path, bound.inbox.retentionMs, source);
       const slots = new Slots(concurrencyFor(settings, store, path.warn));
       const health = healthFor(store, path.clock);
+      const downtime = new Downtime(path.clock);
       const lanes = new Set<Promise<void>>();
       let broken: { readonly error: unknown } | undefined;
       const breakOff = (error: unknown) => {
@@ -125,6 +129,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           lane,
           slots,
           health,
+          downtime,
           stopping: stopping.signal,
           abort: cutOff.signal,
           retryLater: source.capabilities.retryLater,

@@ -32,6 +32,8 @@ export interface Entry {
   unrecorded: { readonly nonce: string; readonly result: unknown } | undefined;
   /** When it was first found busy, by the monotonic clock; undefined when it was not. */
   busySince: number | undefined;
+  /** When an open circuit first kept it from being set aside, by the monotonic clock. */
+  heldSince: number | undefined;
   /** Where it comes from a dead letter and not from a source. */
   letter: LetterInHand | undefined;
 }

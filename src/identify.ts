@@ -162,6 +162,7 @@ function entryFrom(
     unknownCommits: 0,
     unrecorded: undefined,
     busySince: undefined,
+    heldSince: undefined,
     letter: undefined,
   };
 }

@@ -26,7 +26,7 @@ export {
   type Incoming,
   type Outcome,
 } from './inbox.ts';
-export type { Policy } from './options.ts';
+export type { CircuitPolicy, Policy } from './options.ts';
 export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';

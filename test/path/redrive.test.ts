@@ -124,19 +124,25 @@ describe.each(allStores)('$name', ({ create }) => {
   });
 
   test('C98: two people at once, also when each gives the message another id, have the effect once', async () => {
-    const { consumer, made, failing, wallet, letters, order } = await setUp([{ id: 'm1' }, { id: 'm2' }], ['m1', 'm2']);
+    const { made, failing, wallet, letters, order } = await setUp([{ id: 'm1' }, { id: 'm2' }], ['m1', 'm2']);
     failing.clear();
     const [, two] = await letters();
-    const both = await Promise.all([
-      consumer.redrive({ filter: { messageId: 'm1' } }),
-      made(s.another()).redrive({ filter: { messageId: 'm1' } }),
-    ]);
+    // Both have begun, and know the letter to be open, before either of them claims anything.
+    const atOnce = async (ada: RedriveOptions, bob: RedriveOptions) => {
+      const begun = [ada, bob].map((options, i) => {
+        const points = new Gates();
+        const held = points.hold('claim', 'before', undefined);
+        return { held, done: made(i === 0 ? s.store : s.another()).redrive({ ...options, points }) };
+      });
+      // With leases the second one is told at once, and comes no further.
+      for (const { held, done } of begun) await Promise.race([held.reached, done]);
+      for (const { held } of begun) held.release();
+      return Promise.all(begun.map(({ done }) => done));
+    };
+    const one = { filter: { messageId: 'm1' } };
     const edited = (to: string) => ({ filter: { ids: [two!.id] }, edit: { headers: { 'message-id': to } } });
-    const renamed = await Promise.all([
-      consumer.redrive(edited('m2-by-ada')),
-      made(s.another()).redrive(edited('m2-by-bob')),
-    ]);
-    for (const pair of [both, renamed]) expect(pair[0]!.processed + pair[1]!.processed).toBe(1);
+    const pairs = [await atOnce(one, one), await atOnce(edited('m2-by-ada'), edited('m2-by-bob'))];
+    for (const [ada, bob] of pairs) expect(ada!.processed + bob!.processed).toBe(1);
     expect(await wallet.balance()).toBe(2);
     expect(order).toHaveLength(2);
     expect(await letters()).toEqual([]);
