@@ -90,8 +90,8 @@ async function handleOnce(
     const { error } = thrown;
     path.counts.failed += entries.length;
     const cause = isNevertwiceError(error, 'NT_REJECTED')
-      ? { kind: 'rejected' as const, reason: (error as Reject).reason }
-      : { kind: 'attempts' as const, reason: describeError(error) };
+      ? { kind: 'rejected' as const, reason: (error as Reject).reason, error }
+      : { kind: 'attempts' as const, reason: describeError(error), error };
     for (const entry of entries) await setAside(path, inbox, entry, cause);
   }
 }

@@ -4,7 +4,8 @@ import { verdictOf } from './decide.ts';
 import { noEffects } from './effects/ledger.ts';
 import { effectsAround } from './effects/surroundings.ts';
 import { claimsOf, type ReadyEntry } from './entry.ts';
-import { isNevertwiceError, NevertwiceError, Reject } from './errors.ts';
+import { isNevertwiceError, isOutage, NevertwiceError, Reject } from './errors.ts';
+import { closeLetters, holdLetters, LetterGone } from './letter-in-hand.ts';
 import { Adder } from './outbox/adder.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
@@ -23,7 +24,7 @@ export type Attempt =
   | { readonly outcome: 'unknown' }
   | { readonly outcome: 'lost-race'; readonly error: unknown; readonly entry: ReadyEntry | undefined }
   | { readonly outcome: 'failed'; readonly error: unknown; readonly entry: ReadyEntry | undefined }
-  | { readonly outcome: 'rejected'; readonly reason: string; readonly entry: ReadyEntry };
+  | { readonly outcome: 'rejected'; readonly reason: string; readonly error: unknown; readonly entry: ReadyEntry };
 
 /** One transaction: claim all, handle the fresh ones, commit. Sets verdicts only once the commit is certain. */
 export async function attempt(
@@ -40,9 +41,11 @@ export async function attempt(
     if (known.length > 0) return confirmed(path, entries, known);
     let clashes = () => 0;
     const done = await inbox.transaction(claimsOf(path, entries), { budgetMs, overlap: path.overlap }, async unit => {
+      await holdLetters(unit, entries);
       const claimed = withoutOvertaking(path, entries, await handleClaimed(path, scope, entries, unit));
       await unit.sealOutbox();
       clashes = () => unit.outboxClashes;
+      await closeLetters(unit, claimed.results.keys());
       const move = scope.position?.move(decidedBy(path, entries, claimed));
       if (move !== undefined) await unit.advance(move);
       return { ...claimed, move };
@@ -257,7 +260,8 @@ function outcomeOf(thrown: unknown, size: number): Attempt {
   if (error instanceof Contended) return { outcome: 'contended' };
   if (isNevertwiceError(error, 'NT_COMMIT_UNKNOWN')) return { outcome: 'unknown' };
   if (isNevertwiceError(error, 'NT_STOPPED') || isNevertwiceError(error, 'NT_LANE_LOST')) throw error;
-  if (isNevertwiceError(error, 'NT_STORE_DOWN')) {
+  if (error instanceof LetterGone) throw error;
+  if (isOutage(error)) {
     // A handler that found its downstream unavailable holds up only itself and what is behind it.
     if (thrown instanceof HandlerFailed && size > 1) return { outcome: 'failed', error, entry };
     throw error;
@@ -265,7 +269,7 @@ function outcomeOf(thrown: unknown, size: number): Attempt {
   const failure = classifyFailure(error);
   if (failure === 'transient' || failure === 'contended') return { outcome: 'lost-race', error, entry };
   if (isNevertwiceError(error, 'NT_REJECTED') && entry !== undefined) {
-    return { outcome: 'rejected', reason: (error as Reject).reason, entry };
+    return { outcome: 'rejected', reason: (error as Reject).reason, error, entry };
   }
   return { outcome: 'failed', error, entry };
 }

@@ -1,6 +1,6 @@
 import { BatchSize } from './batch-size.ts';
 import type { Batch } from './entry.ts';
-import { describeError, isNevertwiceError } from './errors.ts';
+import { describeError, isNevertwiceError, type Unavailable } from './errors.ts';
 import { Intake } from './intake.ts';
 import { InWork, type LaneRun, scopeOf, settlementOf } from './lanes.ts';
 import { reach, type Scope } from './path.ts';
@@ -19,6 +19,7 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
   while (!scope.stopping.aborted) {
     const batch = await intake.take();
     if (batch.deliveries.length === 0) return;
+    await run.downtime.over(scope.stopping);
     if (!(await run.slots.take(scope.stopping))) return;
     const inWork = new InWork(batch);
     run.inWork.push(inWork);
@@ -43,9 +44,15 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch): 
     try {
       await processBatch(run.path, scope, batch);
       run.health.healthy();
+      run.downtime.healthy();
       return;
     } catch (error) {
       if (isNevertwiceError(error, 'NT_STOPPED')) return;
+      if (isNevertwiceError(error, 'NT_UNAVAILABLE')) {
+        run.path.warn('NT_UNAVAILABLE', `${run.path.consumer} pauses: ${describeError(error)}`);
+        await run.downtime.pause((error as Partial<Unavailable>).retryAfterMs, scope.stopping);
+        continue;
+      }
       if (!isNevertwiceError(error, 'NT_STORE_DOWN') || run.path.policy.onStoreDown === 'throw') throw error;
       run.path.warn('NT_STORE_DOWN', `${run.path.consumer} pauses: ${describeError(error)}`);
       await run.health.recovered(scope.stopping);

@@ -1,4 +1,5 @@
 import { bindStore, takeName, transactional } from './bind.ts';
+import { Circuit } from './circuit.ts';
 import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
 import {
@@ -12,18 +13,21 @@ import type { ContextOf } from './context.ts';
 import { Chain } from './core/chain.ts';
 import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
+import { Downtime } from './downtime.ts';
 import { connectionsPerLane, ledgerOf } from './effects/ledger.ts';
 import { undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { InWork, LaneRun } from './lanes.ts';
 import { healthFor } from './outage.ts';
-import type { Path, Summary } from './path.ts';
+import type { BoundStore, Path, Summary } from './path.ts';
 import type { Clock } from './ports/clock.ts';
+import type { EffectRows } from './ports/effects.ts';
 import type { Points } from './ports/points.ts';
 import type { Lane, Source } from './ports/source.ts';
 import type { Sql } from './ports/sql.ts';
 import type { Store, TransactionalStore } from './ports/store.ts';
 import { ownLane } from './positions/own-lane.ts';
+import { lettersOf, type RedriveOptions, type RedriveSummary, redrive } from './redrive.ts';
 import { retryHorizonMs } from './retries.ts';
 
 export interface RunOptions {
@@ -58,6 +62,11 @@ export interface Consumer {
    * acked and come again. May be called any time and again.
    */
   stop(options?: { readonly withinMs?: number }): Promise<{ readonly abandoned: readonly string[] }>;
+  /**
+   * Sends dead letters through the handler again, also beside a consumer that runs, here or elsewhere. Rejects like `run`, and
+   * with NT_CONFIG for a store that keeps no letters; what was decided before that stays decided.
+   */
+  redrive(options?: RedriveOptions & Pick<RunOptions, 'store' | 'points' | 'clock'>): Promise<RedriveSummary>;
 }
 
 /**
@@ -69,9 +78,29 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
   options: ConsumerOptions<S, B, M, ContextOf<S>>,
 ): Consumer {
   const settings = resolveConsumer(options as ConsumerOptions<any, any, any, any>);
-  const counts: Summary = { processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 };
+  const counts = noCounts();
   const inWork = new Chain<InWork>();
   let running: Running | undefined;
+
+  const pathOn = (
+    store: BoundStore,
+    { clock, points }: Pick<RunOptions, 'clock' | 'points'>,
+    counts: Summary,
+    effects: EffectRows | undefined,
+  ): Path => ({
+    ...settings,
+    // In a transaction an effect would hold up its neighbours, and one that failed would undo theirs.
+    policy:
+      effects !== undefined && store.promise === 'exactly-once' ? { ...settings.policy, maxBatch: 1 } : settings.policy,
+    effects,
+    keepsResults: false,
+    consumer: settings.name,
+    store,
+    clock: clock ?? settings.clock,
+    points,
+    counts,
+    circuit: settings.policy.circuit && new Circuit(settings.policy.circuit, counts, clock ?? settings.clock),
+  });
 
   async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
     const store = required(run.store ?? options.store, 'store');
@@ -90,24 +119,11 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const consume = (run: LaneRun) =>
         bound.promise === 'exactly-once' && settings.dedupe !== 'id' ? ownLane(run, bound.lanes) : consumeLane(run);
       if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
-      const path: Path = {
-        ...settings,
-        // In a transaction an effect would hold up its neighbours, and one that failed would undo theirs.
-        policy:
-          effects !== undefined && bound.promise === 'exactly-once'
-            ? { ...settings.policy, maxBatch: 1 }
-            : settings.policy,
-        effects,
-        keepsResults: false,
-        consumer: settings.name,
-        store: bound,
-        clock: run.clock ?? settings.clock,
-        points: run.points,
-        counts,
-      };
+      const path = pathOn(bound, run, counts, effects);
       if (bound.promise === 'at-least-once') warnShortRetention(path, bound.inbox.retentionMs, source);
       const slots = new Slots(concurrencyFor(settings, store, path.warn, connectionsPerLane(effects, store)));
       const health = healthFor(store, path.clock);
+      const downtime = new Downtime(path.clock);
       const lanes = new Set<Promise<void>>();
       let broken: { readonly error: unknown } | undefined;
       const breakOff = (error: unknown) => {
@@ -121,6 +137,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           lane,
           slots,
           health,
+          downtime,
           stopping: stopping.signal,
           abort: cutOff.signal,
           retryLater: source.capabilities.retryLater,
@@ -178,6 +195,15 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       running = { done, stop, cutOff, abandoned: [] };
       return done;
     },
+    async redrive(redriving = {}) {
+      const store = required(redriving.store ?? options.store, 'store');
+      const letters = lettersOf(settings, store);
+      const bound = await bindStore(store, { name: settings.name, signature: consumerSignature(settings) });
+      if (options.setup !== undefined) await transactional(store, 'setup').setup(settings.name, options.setup);
+      // What a redrive does is no part of what the source brought.
+      const path = pathOn(bound, redriving, noCounts(), ledgerOf(options.effects, store));
+      return redrive(path, letters, redriving);
+    },
     async stop({ withinMs } = {}) {
       if (running === undefined) return { abandoned: [] };
       const { done, stop, cutOff, abandoned } = running;
@@ -207,6 +233,8 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     },
   };
 }
+
+const noCounts = (): Summary => ({ processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
 
 interface Running {
   readonly done: Promise<Summary>;

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { listHeaders } from './core/headers.ts';
 import type { Entry } from './entry.ts';
+import { errorChain, failureFingerprint, quotesAny } from './letter-errors.ts';
 import type { Delivery } from './ports/delivery.ts';
-import type { DeadLetter } from './ports/store.ts';
+import type { DeadLetter, LetterError } from './ports/store.ts';
 
 /** Why a message is set aside, in one word and one sentence. */
 export interface Cause {
@@ -14,18 +15,25 @@ export interface Cause {
     | 'rejected'
     | 'attempts'
     | 'conflict'
-    | 'behind';
+    | 'behind'
+    | 'quarantined';
   readonly reason: string;
+  /** What was thrown, where something was. */
+  readonly error?: unknown;
 }
 
 export function deadLetterFor(entry: Entry, cause: Cause): DeadLetter {
   const { delivery } = entry;
   const payload = payloadOf(delivery);
+  const bodies = [entry.message.body, delivery.body?.value, payload.length === 0 ? undefined : textOf(payload)];
+  const errors = errorChain(cause.error, bodies);
+  // What a Reject says its author chose to say; what an error says may be anything.
+  const reason = cause.kind === 'attempts' && quotesAny(cause.reason, bodies) ? summary(errors) : cause.reason;
   return {
     messageId: entry.id,
     dedupe: dedupeOf(entry, cause, payload),
     kind: cause.kind,
-    reason: cause.reason.slice(0, 2_000),
+    reason: reason.slice(0, 2_000),
     attempts: delivery.attempt - 1 + entry.failures,
     lane: delivery.lane,
     position: delivery.position,
@@ -34,7 +42,22 @@ export function deadLetterFor(entry: Entry, cause: Cause): DeadLetter {
     time: delivery.time,
     headers: listHeaders(delivery.headers),
     payload,
+    asJson: delivery.value === undefined && delivery.body !== undefined ? true : undefined,
+    failure: failureFingerprint(cause.kind, reason, errors, [entry.id, delivery.key]),
+    errors,
   };
+}
+
+function summary(errors: readonly LetterError[]): string {
+  const [first] = errors;
+  return first === undefined
+    ? 'the handler failed'
+    : [first.code, first.name, first.message].filter(Boolean).join(': ');
+}
+
+// Only to compare with: what is no text is not quoted as text.
+function textOf(payload: Uint8Array): string {
+  return Buffer.from(payload.buffer, payload.byteOffset, Math.min(payload.byteLength, 4_096)).toString('utf8');
 }
 
 /**
@@ -42,6 +65,7 @@ export function deadLetterFor(entry: Entry, cause: Cause): DeadLetter {
  * with a conflict also the payload, since several wrong payloads may come; without an id the place it came from.
  */
 function dedupeOf(entry: Entry, cause: Cause, payload: Uint8Array): string {
+  if (entry.letter !== undefined) return entry.letter.dedupe;
   if (entry.claim !== undefined && cause.kind !== 'conflict') return entry.claim.hex;
   const hash = createHash('sha256');
   hash.update(entry.claim?.hex ?? `${entry.delivery.lane}\0${entry.delivery.position ?? ''}`);

@@ -3,6 +3,7 @@ import { classifyFailure } from './core/failures.ts';
 import { type Cause, deadLetterFor } from './dead-letter.ts';
 import { claimsOf, type Entry } from './entry.ts';
 import { isNevertwiceError } from './errors.ts';
+import { holdLetters } from './letter-in-hand.ts';
 import type { Path, Scope } from './path.ts';
 import { type Answer, Contended, type TransactionalInbox, type Unit } from './ports/store.ts';
 
@@ -49,6 +50,7 @@ async function decide(
   }
   const options = { budgetMs: path.policy.timeoutMs, overlap: false };
   const { answer, move } = await inbox.transaction(claimsOf(path, [entry]), options, async unit => {
+    await holdLetters(unit, [entry]);
     const written = await writeAside(path, unit, entry, cause);
     // Done by nobody after all, although it was found to be a conflict: it is claimed anew, and not passed over.
     const open = written?.answer === 'busy' || (written?.answer === 'fresh' && !stands(cause, written));

@@ -1,11 +1,12 @@
 import type { Verdict } from './core/verdict.ts';
 import type { Route } from './handlers.ts';
+import type { LetterInHand } from './letter-in-hand.ts';
 import type { Delivery, Message } from './ports/delivery.ts';
 import type { Claim } from './ports/store.ts';
 
 /** Why a message is set aside without its handler: found before the claim. */
 export interface Refusal {
-  readonly kind: 'bad-id' | 'bad-message' | 'unknown-type' | 'unreadable';
+  readonly kind: 'bad-id' | 'bad-message' | 'unknown-type' | 'unreadable' | 'quarantined';
   readonly reason: string;
 }
 
@@ -31,6 +32,10 @@ export interface Entry {
   unrecorded: { readonly nonce: string; readonly result: unknown } | undefined;
   /** When it was first found busy, by the monotonic clock; undefined when it was not. */
   busySince: number | undefined;
+  /** When an open circuit first kept it from being set aside, by the monotonic clock. */
+  heldSince: number | undefined;
+  /** Where it comes from a dead letter and not from a source. */
+  letter: LetterInHand | undefined;
 }
 
 /** An entry that has a claim and a route, so that it can go to its handler. */

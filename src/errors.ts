@@ -5,6 +5,7 @@
  * |---|---|---|
  * | NT_BUSY | a live owner is working on the same message; do not ack | yes |
  * | NT_STORE_DOWN | the store cannot be reached or gave no connection; do not ack | yes |
+ * | NT_UNAVAILABLE | a handler threw `Unavailable`: something it depends on is down; do not ack | yes |
  * | NT_SOURCE_DOWN | the source, or a relay's destination, cannot be reached | yes |
  * | NT_LANE_LOST | another process has taken the lane over; nothing of the batch was committed | yes |
  * | NT_LOG_CHANGED | the log is not the one that the position was kept for, or has lost what comes next | no |
@@ -27,6 +28,7 @@
 export type ErrorCode =
   | 'NT_BUSY'
   | 'NT_STORE_DOWN'
+  | 'NT_UNAVAILABLE'
   | 'NT_SOURCE_DOWN'
   | 'NT_LANE_LOST'
   | 'NT_LOG_CHANGED'
@@ -49,6 +51,7 @@ export type ErrorCode =
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
   'NT_BUSY',
   'NT_STORE_DOWN',
+  'NT_UNAVAILABLE',
   'NT_SOURCE_DOWN',
   'NT_LANE_LOST',
   'NT_LEASE_LOST',
@@ -94,12 +97,25 @@ export class Reject extends NevertwiceError {
   }
 }
 
-/** Thrown by a handler: something it depends on is down. The lane pauses and tries again; no attempt is spent. */
+/**
+ * Thrown by a handler: something it depends on is down. The consumer pauses with all its lanes and tries again, with a growing
+ * back-off or after `retryAfterMs` (at most an hour), whichever is longer; no attempt is spent, and nothing is dead-lettered.
+ */
 export class Unavailable extends NevertwiceError {
-  constructor(what: string, options?: { cause?: unknown }) {
-    super('NT_STORE_DOWN', `${what} is unavailable`, options);
+  /** When it may be back, in milliseconds from now, where the downstream said so (`Retry-After`). */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(what: string, options: { cause?: unknown; readonly retryAfterMs?: number } = {}) {
+    const { retryAfterMs, ...rest } = options;
+    super('NT_UNAVAILABLE', `${what} is unavailable`, rest);
     this.name = 'Unavailable';
+    this.retryAfterMs = Number.isFinite(retryAfterMs) ? Math.max(0, retryAfterMs!) : undefined;
   }
+}
+
+/** True where it says nothing about the message: the store is down, or what the handler depends on. */
+export function isOutage(error: unknown): error is NevertwiceError {
+  return isNevertwiceError(error, 'NT_STORE_DOWN') || isNevertwiceError(error, 'NT_UNAVAILABLE');
 }
 
 /** One line for a person: the message of the error, and its code when it has one. */

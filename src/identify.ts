@@ -20,6 +20,12 @@ export async function identify(path: Path, deliveries: readonly Delivery[]): Pro
   return entries;
 }
 
+/** The id alone. Throws NT_BAD_ID. */
+export function idOf(path: Path, delivery: Delivery): string {
+  const raw = new Raw(delivery, path.router(delivery.type)?.decode ?? path.decode);
+  return checkedId(path.identity, raw, path.normalise);
+}
+
 function identifyOne(path: Path, delivery: Delivery): Entry | Promise<Entry> {
   if (delivery.fault !== undefined) return refused(delivery, { kind: 'unreadable', reason: delivery.fault });
   const route = path.router(delivery.type);
@@ -156,6 +162,8 @@ function entryFrom(
     unknownCommits: 0,
     unrecorded: undefined,
     busySince: undefined,
+    heldSince: undefined,
+    letter: undefined,
   };
 }
 

@@ -78,7 +78,8 @@ export interface Inbox<S extends Store> extends InboxCalls<S> {
   readonly within: S extends TransactionalStore<infer Tx> ? (tx: Tx) => InboxCalls<S> : undefined;
 }
 
-export interface InboxOptions<S extends Store> extends Omit<Policy, 'concurrency' | 'maxBatch' | 'batchBudgetMs'> {
+export interface InboxOptions<S extends Store>
+  extends Omit<Policy, 'concurrency' | 'maxBatch' | 'batchBudgetMs' | 'circuit'> {
   /** The logical name that scopes deduplication. */
   readonly name: string;
   readonly store: S;

@@ -29,7 +29,7 @@ export {
   type Incoming,
   type Outcome,
 } from './inbox.ts';
-export type { Policy } from './options.ts';
+export type { CircuitPolicy, Policy } from './options.ts';
 export { createOutbox, type Outbox } from './outbox/create-outbox.ts';
 export {
   createRelay,
@@ -45,6 +45,16 @@ export type { Summary } from './path.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
 export type { EffectAnswer, EffectIntent, EffectRecord, EffectRows } from './ports/effects.ts';
+export type {
+  LetterEdit,
+  LetterEvent,
+  LetterFilter,
+  LetterNote,
+  LetterOutcome,
+  LetterPage,
+  Letters,
+  StoredLetter,
+} from './ports/letters.ts';
 export type { Backlog, OutboxRow, OutboxStore, ParkedRow, WaitingRow, WakeListener } from './ports/outbox.ts';
 export type { PointAt, Points, Step } from './ports/points.ts';
 export type { Lag, Lane, ReceiveOptions, Settlement, Source, SourceCapabilities } from './ports/source.ts';
@@ -60,6 +70,7 @@ export type {
   LeaseProof,
   LeaseState,
   LeaseStore,
+  LetterError,
   Positions,
   Store,
   StoreCapabilities,
@@ -69,6 +80,8 @@ export type {
   Unit,
 } from './ports/store.ts';
 export { Contended } from './ports/store.ts';
+export type { RedrivenLetter, RedriveOptions, RedriveOutcome, RedriveSummary } from './redrive.ts';
+export type { MessageEdit } from './redriven.ts';
 export {
   type CacheCounts,
   type CachedStore,

@@ -1,6 +1,7 @@
 import { type Chain, Link } from './core/chain.ts';
 import type { Slots } from './core/slots.ts';
 import { mayAck } from './core/verdict.ts';
+import type { Downtime } from './downtime.ts';
 import type { Batch, Entry } from './entry.ts';
 import type { Health } from './outage.ts';
 import type { Path, Scope } from './path.ts';
@@ -26,6 +27,7 @@ export interface LaneRun {
   readonly lane: Lane;
   readonly slots: Slots;
   readonly health: Health;
+  readonly downtime: Downtime;
   /** No new deliveries and no new handlers: the consumer stops, or the lane was taken away. */
   readonly stopping: AbortSignal;
   /** Running handlers are cut off. */

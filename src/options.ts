@@ -49,8 +49,24 @@ export interface Policy {
    * NT_STORE_DOWN for the first two.
    */
   readonly onStoreDown?: 'pause' | 'throw' | 'process';
+  /**
+   * For handlers that cannot tell that what they depend on is down: when at least `ratio` (default 0.5) of the last `of` tries
+   * (default 20) failed, no message is set aside or handed back any more; the consumer pauses as for `Unavailable`, tries again,
+   * and goes on once tries succeed. A message that is held for `holdMs` (default an hour) is set aside all the same. `true` takes
+   * the defaults. Default: none.
+   */
+  readonly circuit?: boolean | Partial<CircuitPolicy>;
   /** `message` (default): later messages of the same key go on. `key`: they are set aside behind it, in order. */
   readonly deadLetter?: 'message' | 'key';
+}
+
+export interface CircuitPolicy {
+  /** Above 0, at most 1. */
+  readonly ratio: number;
+  /** 2 to 10,000. */
+  readonly of: number;
+  /** In milliseconds. */
+  readonly holdMs: number;
 }
 
 export interface ResolvedPolicy {
@@ -67,6 +83,7 @@ export interface ResolvedPolicy {
   readonly fingerprint: boolean | ((message: Message<any>) => unknown);
   readonly onConflict: 'dead-letter' | 'warn' | 'accept';
   readonly deadLetter: 'message' | 'key';
+  readonly circuit: CircuitPolicy | undefined;
   readonly onStoreDown: 'pause' | 'throw' | 'process';
 }
 
@@ -89,9 +106,19 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     fingerprint: checkedFingerprint(policy.fingerprint ?? true),
     onConflict: oneOf('onConflict', policy.onConflict ?? 'dead-letter', ['dead-letter', 'warn', 'accept']),
     onStoreDown: oneOf('onStoreDown', policy.onStoreDown ?? 'pause', ['pause', 'throw', 'process']),
+    circuit: circuitFrom(policy.circuit ?? false),
     deadLetter: oneOf('deadLetter', policy.deadLetter ?? 'message', ['message', 'key']),
   };
   return resolved;
+}
+
+function circuitFrom(given: boolean | Partial<CircuitPolicy>): CircuitPolicy | undefined {
+  if (given === false) return undefined;
+  const { ratio = 0.5, of = 20, holdMs = 3_600_000 } = given === true ? {} : given;
+  if (typeof ratio !== 'number' || !(ratio > 0 && ratio <= 1)) {
+    throw new NevertwiceError('NT_CONFIG', 'circuit.ratio must be a number above 0 and at most 1');
+  }
+  return { ratio, of: whole('circuit.of', of, 2, 10_000), holdMs: whole('circuit.holdMs', holdMs, 1, 604_800_000) };
 }
 
 function checkedFingerprint(fingerprint: unknown): ResolvedPolicy['fingerprint'] {

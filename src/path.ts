@@ -1,3 +1,4 @@
+import type { Circuit } from './circuit.ts';
 import type { Entry } from './entry.ts';
 import type { Decode, Router } from './handlers.ts';
 import type { Identity, Normaliser } from './identity/identity.ts';
@@ -59,6 +60,8 @@ export interface Path {
   readonly clock: Clock;
   readonly points: Points | undefined;
   readonly counts: Summary;
+  /** Where the consumer has one. */
+  readonly circuit?: Circuit | undefined;
   /** Warnings for a person, one line each; at most one per `code`. */
   warn(code: string, text: string): void;
 }

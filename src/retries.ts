@@ -15,6 +15,7 @@ export function retryHorizonMs({ attempts, deliveries, timeoutMs, backoff, busyW
 export function countFailure(path: Path, scope: Scope, entry: ReadyEntry): boolean {
   entry.failures++;
   path.counts.failed++;
+  path.circuit?.failed();
   entry.message = { ...entry.message, attempt: entry.delivery.attempt + entry.failures };
   return entry.failures < scope.attempts;
 }

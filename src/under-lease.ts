@@ -4,7 +4,7 @@ import { type Cause, deadLetterFor } from './dead-letter.ts';
 import { conflictCause, verdictOf } from './decide.ts';
 import { effectsAround } from './effects/surroundings.ts';
 import type { Entry, ReadyEntry } from './entry.ts';
-import { describeError, isNevertwiceError, type Reject } from './errors.ts';
+import { describeError, isNevertwiceError, isOutage, type Reject } from './errors.ts';
 import { type Held, Leases } from './leases.ts';
 import { type Path, reach, type Scope } from './path.ts';
 import type { LeaseGrant, LeaseInbox } from './ports/store.ts';
@@ -143,12 +143,7 @@ async function handleHeld(
         work.pushFront(entries.filter(entry => entry !== blamed && entry.verdict === undefined));
       return;
     }
-    if (
-      !(thrown instanceof HandlerFailed) ||
-      isNevertwiceError(error, 'NT_STORE_DOWN') ||
-      isNevertwiceError(error, 'NT_STOPPED')
-    )
-      throw error;
+    if (!(thrown instanceof HandlerFailed) || isOutage(error) || isNevertwiceError(error, 'NT_STOPPED')) throw error;
     await afterFailure(
       path,
       inbox,
@@ -231,15 +226,17 @@ async function afterFailure(
   if (blamed === undefined) return work.halve(group);
   const { error } = failed;
   if (isNevertwiceError(error, 'NT_REJECTED')) {
-    await setAside(path, inbox, blamed, undefined, { kind: 'rejected', reason: (error as Reject).reason });
+    await setAside(path, inbox, blamed, undefined, { kind: 'rejected', reason: (error as Reject).reason, error });
     return work.pushFront(group.filter(entry => entry !== blamed));
   }
   if (countFailure(path, scope, blamed)) {
     await path.clock.sleep(backoffMs(blamed.failures, path.policy.backoff, path.clock.random()), scope.stopping);
     return work.pushFront(group);
   }
+  const kept = path.circuit?.holds(blamed, error);
+  if (kept !== undefined) throw kept;
   if (scope.canRetryLater(blamed)) blamed.verdict = retryLater(path, blamed, error);
-  else await setAside(path, inbox, blamed, undefined, { kind: 'attempts', reason: describeError(error) });
+  else await setAside(path, inbox, blamed, undefined, { kind: 'attempts', reason: describeError(error), error });
   work.pushFront(group.filter(entry => entry !== blamed));
 }
 

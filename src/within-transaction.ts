@@ -3,7 +3,7 @@ import { backoffMs } from './core/backoff.ts';
 import { WorkList } from './core/work-list.ts';
 import { conflictCause, setAside } from './decide.ts';
 import type { ReadyEntry } from './entry.ts';
-import { describeError, isNevertwiceError, NevertwiceError } from './errors.ts';
+import { describeError, isOutage, NevertwiceError } from './errors.ts';
 import type { Path, Scope } from './path.ts';
 import type { TransactionalInbox } from './ports/store.ts';
 import { countFailure, retryLater } from './retries.ts';
@@ -51,14 +51,14 @@ export async function withinTransaction(
         else {
           // It counts as a try, but what follows from it is decided alone: in a shared transaction a statement can fail
           // because of a neighbour.
-          if (done.entry !== undefined && !isNevertwiceError(done.error, 'NT_STORE_DOWN'))
-            countFailure(path, scope, done.entry);
+          if (done.entry !== undefined && !isOutage(done.error)) countFailure(path, scope, done.entry);
           takeApart(ready, done.entry, work);
         }
         break;
       case 'rejected':
         if (ready.length > 1) takeApart(ready, done.entry, work);
-        else await setAside(path, inbox, scope, ready[0]!, { kind: 'rejected', reason: done.reason });
+        else
+          await setAside(path, inbox, scope, ready[0]!, { kind: 'rejected', reason: done.reason, error: done.error });
         break;
     }
   }
@@ -120,8 +120,10 @@ async function afterFailure(
   work: WorkList<ReadyEntry>,
 ): Promise<void> {
   if (!countFailure(path, scope, entry)) {
+    const held = path.circuit?.holds(entry, error);
+    if (held !== undefined) throw held;
     if (scope.canRetryLater(entry)) entry.verdict = retryLater(path, entry, error);
-    else await setAside(path, inbox, scope, entry, { kind: 'attempts', reason: describeError(error) });
+    else await setAside(path, inbox, scope, entry, { kind: 'attempts', reason: describeError(error), error });
     return;
   }
   await path.clock.sleep(backoffMs(entry.failures, path.policy.backoff, path.clock.random()), scope.stopping);

@@ -23,7 +23,7 @@ export function describeFailure(error: unknown): Failure {
   return { text: `unexpected error: ${text}`, exitCode: EXIT.unexpected };
 }
 
-const STORE_CODES: ReadonlySet<string> = new Set(['NT_STORE_DOWN', 'NT_SCHEMA', 'NT_COMMIT_UNKNOWN']);
+const STORE_CODES: ReadonlySet<string> = new Set(['NT_STORE_DOWN', 'NT_UNAVAILABLE', 'NT_SCHEMA', 'NT_COMMIT_UNKNOWN']);
 
 /** What to do about a connection that was refused, by the code that the server or the system gave. */
 const ADVICE: ReadonlyMap<string | undefined, string> = new Map([

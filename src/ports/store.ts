@@ -1,5 +1,6 @@
 import type { EffectRows } from './effects.ts';
 import type { LaneMove, LaneRows } from './lanes.ts';
+import type { Letters } from './letters.ts';
 import type { OutboxRow, OutboxStore } from './outbox.ts';
 import type { Sql } from './sql.ts';
 
@@ -32,6 +33,16 @@ export interface ConsumerRegistration {
   readonly redeliveryHorizonMs?: number | undefined;
 }
 
+/** One error of a chain, as a dead letter keeps it: bounded, and without what repeats the message's body. */
+export interface LetterError {
+  readonly name: string;
+  readonly code?: string;
+  /** The first line, at most 500 characters. */
+  readonly message: string;
+  /** Where it was thrown: at most 8 frames. */
+  readonly frames?: readonly string[];
+}
+
 /** A message set aside with its error, for a person to look at and to send through again. */
 export interface DeadLetter {
   /** The readable id, or undefined when the message had none. */
@@ -39,7 +50,10 @@ export interface DeadLetter {
   /** Hex that is the same for every copy of this dead letter, so that a redelivery does not add a second one. */
   readonly dedupe: string;
   readonly reason: string;
-  /** A short class for counting: `rejected`, `attempts`, `conflict`, `bad-id`, `bad-message`, `unknown-type`, `unreadable`. */
+  /**
+   * A short class for counting: `rejected`, `attempts`, `conflict`, `bad-id`, `bad-message`, `unknown-type`, `unreadable`,
+   * `behind`, `quarantined`.
+   */
   readonly kind: string;
   readonly attempts: number;
   readonly lane: string;
@@ -51,6 +65,12 @@ export interface DeadLetter {
   readonly headers: readonly (readonly [string, string])[];
   /** The body, lossless. */
   readonly payload: Uint8Array;
+  /** True where the body came as a value: then `payload` is JSON of it, and is not decoded again. */
+  readonly asJson?: boolean | undefined;
+  /** 16 hex digits, the same for failures of one kind whatever message they met: for grouping. */
+  readonly failure?: string | undefined;
+  /** The error and what caused it, the outermost first; at most 8. */
+  readonly errors?: readonly LetterError[] | undefined;
 }
 
 /** How far sources without a broker have come: one small text per (consumer, lane). */
@@ -80,6 +100,8 @@ interface StoreBase {
   /** For people, without secrets: `postgres`, `sqlite wallet.db`. */
   readonly name: string;
   readonly positions: Positions;
+  /** Its dead letters, for people. Left out by a store that keeps none for them. */
+  readonly letters?: Letters | undefined;
   /** Resolves when the store answers; the probe after an outage. */
   ping(): Promise<void>;
   /** One row per consumer that has ever started, for `nevertwice stats`. */
@@ -120,6 +142,13 @@ export interface Unit<Tx> {
   unclaim(indexes: readonly number[]): Promise<void>;
   /** Writes dead letters in this transaction. One that is already open under the same `dedupe` is updated instead. */
   deadLetter(letters: readonly DeadLetter[]): Promise<void>;
+  /**
+   * Holds an open dead letter until the transaction ends. False, at once, when it is not open any more or another
+   * transaction holds it. Left out by a store without `letters`.
+   */
+  holdLetter?(id: string): Promise<boolean>;
+  /** Closes a letter that this transaction holds, as processed. */
+  closeLetter?(id: string): Promise<void>;
   /** The keys (in `Delivery.key`'s sense) among these that have an open dead letter. */
   blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>>;
   /**

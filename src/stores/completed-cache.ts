@@ -61,6 +61,7 @@ export function completedCache(store: LeaseStore, options: CompletedCacheOptions
       return known.counts;
     },
     clearCache: () => known.clear(),
+    letters: store.letters,
     ping: () => store.ping(),
     stats: () => store.stats(),
     close: () => store.close(),

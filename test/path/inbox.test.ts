@@ -164,11 +164,11 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
     },
   );
 
-  test('Unavailable: rejects with it, as a store that is down', async () => {
+  test('Unavailable: rejects with it', async () => {
     const { wallet, inbox, pay } = await fixture();
     const down = new Unavailable('the bank');
     await expect(inbox.process({ id: 'm1', body: { amount: 500 } }, () => Promise.reject(down))).rejects.toBe(down);
-    expect(down).toMatchObject({ code: 'NT_STORE_DOWN', retryable: true, message: 'the bank is unavailable' });
+    expect(down).toMatchObject({ code: 'NT_UNAVAILABLE', retryable: true, message: 'the bank is unavailable' });
     expect(await pay('m1')).toMatchObject({ status: 'processed' });
     expect(await wallet.balance()).toBe(500);
   });

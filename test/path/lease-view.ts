@@ -6,12 +6,13 @@ export function viewOf(
   store: ReturnType<typeof memoryStore>,
   change: (inbox: LeaseInbox) => Partial<LeaseInbox> = () => ({}),
 ): LeaseStore {
-  const { promise, name, capabilities, positions } = store;
+  const { promise, name, capabilities, positions, letters } = store;
   return {
     promise,
     name,
     capabilities,
     positions,
+    letters,
     get staleCalls() {
       return store.staleCalls;
     },

@@ -1,7 +1,15 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Consumer, createConsumer, type PointAt, Reject, type Source, type Summary } from '../../src/index.ts';
+import {
+  type Consumer,
+  createConsumer,
+  type PointAt,
+  position,
+  Reject,
+  type Source,
+  type Summary,
+} from '../../src/index.ts';
 import { memoryBroker, memoryStore } from '../../src/memory.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
@@ -127,6 +135,38 @@ describe.each(backends)('$name', ({ create }) => {
       expect(await stop()).toMatchObject({ processed: 4, deadLetters: 3 });
       expect(await w.balance()).toBe(20);
       expect((await w.deadLetters()).map(letter => letter.kind).toSorted()).toEqual(['attempts', 'bad-id', 'rejected']);
+    },
+  );
+
+  test.each(['position', 'both'] as const)(
+    'C98: a redrive goes by id, wherever the lane stands by now, and leaves the position alone: %s',
+    async dedupe => {
+      let open = false;
+      const done: string[] = [];
+      const options: Partial<Options> = {
+        dedupe,
+        retries: { attempts: 1 },
+        handle: async (message, context) => {
+          if (message.body === 'fail' && !open) throw new Error('no');
+          await credit(context as never, 5);
+          done.push(message.id);
+        },
+        // By position an id is made of what only the source knows.
+        ...(dedupe === 'position' ? { identity: position() } : {}),
+      };
+      log.append({ id: 'a', body: 'fail' }, { id: 'b', body: 5 });
+      const { consumer, stop } = start(options);
+      await at(2);
+      open = true;
+      const [letter] = await w.store.letters!.list('pay', {}, { limit: 2 });
+      expect(await consumer.redrive()).toMatchObject({ processed: 1 });
+      expect(await consumer.redrive()).toMatchObject({ processed: 0 });
+      expect(done.at(-1)).toBe(letter!.messageId);
+      log.append({ id: 'c', body: 5 });
+      await at(3);
+      expect(await stop()).toMatchObject({ processed: 2, deadLetters: 1 });
+      expect(await w.balance()).toBe(15);
+      expect(await w.deadLetters()).toHaveLength(0);
     },
   );
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Clock, createConsumer, Reject, Unavailable } from '../../src/index.ts';
+import { type Clock, createConsumer, NevertwiceError, Reject, Unavailable } from '../../src/index.ts';
 import { memoryBroker, memorySource, memoryStore } from '../../src/memory.ts';
 import { until } from '../support/until.ts';
 import { manualClock } from './clock.ts';
@@ -153,7 +153,7 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
     'Unavailable ($retryLater): the lane pauses and probes, no attempt is spent, and it goes on by itself',
     async ({ retryLater }) => {
       const [name, wallet, clock] = [freshName(), await s.wallet(), manualClock()];
-      const warnings = await warningsOf('NT_STORE_DOWN');
+      const warnings = await warningsOf('NT_UNAVAILABLE');
       let down = 6;
       const attempts: number[] = [];
       const consumer = createConsumer({
@@ -268,7 +268,7 @@ test('everything on one store that waits out the same trouble waits for one prob
     const handle = () => {
       if (!down) return;
       waiting++;
-      throw new Unavailable('the bank');
+      throw new NevertwiceError('NT_STORE_DOWN', 'the store is away');
     };
     const messages = Array.from({ length: 3 }, (_, i) => ({ id: `m${i}`, partition: i }));
     const source = memorySource(messages, { partitions: 3 });
@@ -282,4 +282,92 @@ test('everything on one store that waits out the same trouble waits for one prob
   sleeping[0]!();
   for (const summary of await Promise.all(runs)) expect(summary).toMatchObject({ processed: 3, failed: 0 });
   expect(sleeping).toHaveLength(1);
+});
+
+describe('a downstream that is down', () => {
+  /** Four lanes of five messages, whose handler says what comes of each try. */
+  function run(handle: (id: string, tries: number) => void, options: object = {}) {
+    const clock = manualClock();
+    const tries = new Map<string, number>();
+    const store = memoryStore({ clock });
+    const consumer = createConsumer({
+      name: 'pay',
+      store,
+      clock,
+      retries: { attempts: 2, minMs: 1, maxMs: 1 },
+      handle: ({ id }) => {
+        tries.set(id, (tries.get(id) ?? 0) + 1);
+        handle(id, tries.get(id)!);
+      },
+      ...options,
+    });
+    const messages = Array.from({ length: 20 }, (_, i) => ({ id: `m${i}`, partition: i % 4 }));
+    return {
+      clock,
+      store,
+      tries,
+      done: consumer.run({ source: memorySource(messages, { partitions: 4, clock, retryLater: false }) }),
+    };
+  }
+
+  test('Unavailable with a hint: all lanes wait together, for as long as it says, an hour at most', async () => {
+    const hints = [45_000, 10 * 3_600_000];
+    const { clock, done } = run((_, tries) => {
+      if (tries <= hints.length) throw new Unavailable('the bank', { retryAfterMs: hints[tries - 1]! });
+    });
+    expect(await done).toEqual({ processed: 20, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
+    const long = clock.slept.filter(ms => ms >= 45_000);
+    expect([...new Set(long)].toSorted()).toEqual([3_600_000, 45_000]);
+    // Twenty messages met it twice each; a pause is one for all that wait.
+    expect(long.length).toBeLessThanOrEqual(10);
+  });
+
+  test('Unavailable pauses under onStoreDown: throw as well: the store is there', async () => {
+    const { done } = run(
+      (_, tries) => {
+        if (tries === 1) throw new Unavailable('the bank');
+      },
+      { onStoreDown: 'throw' },
+    );
+    expect(await done).toMatchObject({ processed: 20, failed: 0 });
+  });
+
+  test('without a circuit the backlog is dead-lettered; with one it is kept, and done once the downstream is back', async () => {
+    const failing = { until: 12 };
+    const down = (_: string, tries: number) => {
+      if (tries <= failing.until) throw new Error('503');
+    };
+    expect(await run(down).done).toMatchObject({ processed: 0, deadLetters: 20 });
+    const { done, store, clock } = run(down, { circuit: { of: 4, ratio: 0.5 } });
+    const summary = await done;
+    // What fails before the circuit has seen enough of it is judged as ever.
+    expect(summary.deadLetters).toBeLessThanOrEqual(2);
+    expect(summary.processed + summary.deadLetters).toBe(20);
+    expect(store.deadLetters('pay')).toHaveLength(summary.deadLetters);
+    expect(Math.max(...clock.slept)).toBeGreaterThan(1_000);
+  });
+
+  test('a circuit does not keep a bad message among good ones, nor a lone one for ever', async () => {
+    const bad = run(
+      id => {
+        if (id === 'm7') throw new Error('bad');
+      },
+      { circuit: { of: 4, ratio: 1 } },
+    );
+    expect(await bad.done).toMatchObject({ processed: 19, deadLetters: 1 });
+    const alone = run(
+      () => {
+        throw new Error('bad');
+      },
+      { circuit: { of: 4, holdMs: 60_000 } },
+    );
+    expect(await alone.done).toMatchObject({ processed: 0, deadLetters: 20 });
+    expect(alone.clock.slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(60_000);
+  });
+
+  test.each([{ ratio: 0 }, { ratio: 1.1 }, { of: 1 }, { holdMs: 0 }])('circuit %j is refused by name', circuit => {
+    expect(() => createConsumer({ name: 'pay', handle: () => undefined, circuit } as never)).toThrow(
+      expect.objectContaining({ code: 'NT_CONFIG', message: expect.stringContaining(Object.keys(circuit)[0]!) }),
+    );
+  });
 });

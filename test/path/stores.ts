@@ -22,6 +22,8 @@ export interface Wallet {
 
 /** Any store, the lease store included, with what a test wants to know about it. */
 export interface AnyStore {
+  /** Of the database, or of the lease store. */
+  readonly name: string;
   readonly store: Store;
   /** Another store object on the same data, like a second process. */
   another(): Store;
@@ -64,6 +66,7 @@ function onSql(w: WalletStore, sqlite: boolean): AnyStore {
     ') ORDER BY id',
   ];
   return {
+    name: sqlite ? 'SQLite' : 'PostgreSQL',
     store: w.store,
     another: () => w.another(),
     async wallet() {
@@ -97,6 +100,7 @@ function onSql(w: WalletStore, sqlite: boolean): AnyStore {
 function inMemory(): AnyStore {
   const store = memoryStore();
   return {
+    name: 'memory',
     store,
     another: () => viewOf(store),
     async wallet() {

@@ -56,6 +56,8 @@ describe.each([{ pipeline: true }, { pipeline: false }])('names of schema and ta
       outbox: `${[...name].slice(0, 28).join('')} o`,
       relays: `${short} r`,
       effects: `${short} e`,
+      attempts: `${short} a`,
+      laneOwners: `${short} w`,
       migrations: `${short} m`,
     };
     const store = postgresStore(pool, { schema: name, tables });

@@ -349,7 +349,7 @@ describe('dead letters', () => {
     await inbox.deadLetter([letter, bare]);
     await inbox.deadLetter([{ ...letter, attempts: 2 }]);
     const kept = await store.deadLetters('pay');
-    expect(kept.map(one => ({ ...one, payload: Uint8Array.from(one.payload) }))).toEqual([
+    expect(kept.map(one => ({ ...one, payload: Uint8Array.from(one.payload) }))).toMatchObject([
       { ...letter, attempts: 2 },
       bare,
     ]);

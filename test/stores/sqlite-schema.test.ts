@@ -158,8 +158,10 @@ describe('migrations', () => {
     await store.positions.save('ledger', 'l', '1');
     expect(tablesOf(database)).toEqual([
       "it's dead",
+      'nt "odd" attempts',
       'nt "odd" consumers',
       'nt "odd" effects',
+      'nt "odd" lane_owners',
       'nt "odd" lanes',
       'nt "odd" migrations',
       'nt "odd" outbox',

@@ -7,7 +7,7 @@ import { openFile } from '../sqlite/open-database.ts';
 import { localError } from './errors.ts';
 import { FileClock } from './file-clock.ts';
 import type { LocalSettings } from './options.ts';
-import { isEmpty, tables } from './schema.ts';
+import { isEmpty, missingTables, tables } from './schema.ts';
 
 /** What the log beside the file may keep for itself after it was copied into the file. */
 const LOG_LIMIT_BYTES = 4 * 2 ** 20;
@@ -131,10 +131,11 @@ export class LeaseFile {
     connection.exec('PRAGMA journal_mode = WAL');
     connection.exec(`PRAGMA synchronous = ${this.#settings.durable ? 'FULL' : 'NORMAL'}`);
     connection.exec(`PRAGMA journal_size_limit = ${LOG_LIMIT_BYTES}`);
-    if (!empty) return;
+    const { names } = this.#settings.sqlite;
+    if (!empty && missingTables(connection, names).length === 0) return;
     inTransaction(connection, () => {
-      if (!isEmpty(this.#store, connection)) return;
-      for (const statement of tables(this.#settings.sqlite.names)) connection.exec(statement);
+      const statements = isEmpty(this.#store, connection) ? tables(names) : missingTables(connection, names);
+      for (const statement of statements) connection.exec(statement);
     });
   }
 

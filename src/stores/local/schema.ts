@@ -1,7 +1,7 @@
 import { NevertwiceError } from '../../errors.ts';
 import type { Connection } from '../sqlite/connection.ts';
 import type { Names } from '../sqlite/options.ts';
-import { consumersTable, deadLetterTables, positionsTable } from '../sqlite/schema.ts';
+import { attemptTables, consumersTable, deadLetterTables, positionsTable, redriveColumns } from '../sqlite/schema.ts';
 import { refused } from './errors.ts';
 
 /** "ntLS" in the header of every file of this store: another application's database is told by the lack of it. */
@@ -37,6 +37,8 @@ export function tables(names: Names): readonly string[] {
   return [
     consumersTable(names.quoted),
     ...deadLetterTables(names),
+    ...redriveColumns(names.quoted),
+    ...attemptTables(names.quoted),
     positionsTable(names.quoted),
     `CREATE TABLE ids (
   consumer INTEGER NOT NULL,
@@ -55,4 +57,11 @@ export function tables(names: Names): readonly string[] {
     `PRAGMA user_version = ${VERSION}`,
     `PRAGMA application_id = ${APPLICATION_ID}`,
   ];
+}
+
+/** What a file of an earlier release lacks. Only adds, so that the format stays the same and that release can go on with it. */
+export function missingTables(connection: Connection, names: Names): readonly string[] {
+  const read = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'outcome'";
+  if (connection.all(read, names.plain.deadLetters).length > 0) return [];
+  return [...redriveColumns(names.quoted), ...attemptTables(names.quoted)];
 }

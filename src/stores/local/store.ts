@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
   Counts,
@@ -10,6 +11,7 @@ import type {
 import { assertNamed } from '../registration.ts';
 import { insertDeadLetters, readBlockedKeys } from '../sqlite/dead-letters.ts';
 import { registerConsumer } from '../sqlite/inbox.ts';
+import { sqliteLetters } from '../sqlite/letters.ts';
 import { readPosition, writePosition } from '../sqlite/positions.ts';
 import { readCounts } from '../sqlite/stats.ts';
 import { LeaseFile } from './lease-file.ts';
@@ -53,6 +55,7 @@ class LocalStore implements LeaseStore {
   };
   readonly name: string;
   readonly positions: Positions;
+  readonly letters: Letters;
   readonly #settings: LocalSettings;
   readonly #file: LeaseFile;
   readonly #sweeper: Sweeper;
@@ -69,6 +72,10 @@ class LocalStore implements LeaseStore {
       save: (consumer, lane, position) =>
         this.#file.write(connection => writePosition(this.name, connection, names, { consumer, lane, position })),
     };
+    this.letters = sqliteLetters(names, {
+      read: work => this.#file.read(work),
+      write: work => this.#file.write(work),
+    });
   }
 
   get staleCalls(): number {

@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
   Counts,
@@ -9,7 +10,7 @@ import type {
   StoreCapabilities,
 } from '../../ports/store.ts';
 import { assertNamed } from '../registration.ts';
-import { MemoryDeadLetters } from './dead-letters.ts';
+import { MemoryDeadLetters, memoryLetters } from './dead-letters.ts';
 import { Entries } from './entries.ts';
 import { type MemoryOptions, type MemorySettings, memorySettings } from './options.ts';
 
@@ -47,6 +48,7 @@ class InMemoryStore implements MemoryStore {
     connections: undefined,
   };
   readonly positions: Positions;
+  readonly letters: Letters = memoryLetters(consumer => this.#scopes.get(consumer)?.deadLetters);
   readonly #settings: MemorySettings;
   readonly #scopes = new Map<string, Scope>();
   #sweeping: NodeJS.Timeout | undefined;

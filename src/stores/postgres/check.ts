@@ -24,11 +24,11 @@ WHERE n.nspname = $1 AND c.relname = $2`,
 
 /** Whether each of the other tables is there: they are first needed at an odd moment, such as the first dead letter. */
 export function presenceQuery(t: Tables): Statement {
-  const { consumers, deadLetters, positions, lanes, outbox, relays, effects } = t.quoted;
+  const { consumers, deadLetters, positions, lanes, outbox, relays, effects, attempts, laneOwners } = t.quoted;
   return {
     name: '',
-    text: 'SELECT n.name FROM (VALUES ($1), ($2), ($3), ($4), ($5), ($6), ($7)) AS n(name) WHERE to_regclass(n.name) IS NULL',
-    values: [consumers, deadLetters, positions, lanes, outbox, relays, effects],
+    text: 'SELECT n.name FROM (VALUES ($1), ($2), ($3), ($4), ($5), ($6), ($7), ($8), ($9)) AS n(name) WHERE to_regclass(n.name) IS NULL',
+    values: [consumers, deadLetters, positions, lanes, outbox, relays, effects, attempts, laneOwners],
   };
 }
 

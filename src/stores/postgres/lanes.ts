@@ -1,43 +1,15 @@
-import { setTimeout } from 'node:timers/promises';
-import { backoffMs } from '../../core/backoff.ts';
-import { classifyFailure, failureCode } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { LaneRow, LaneRows } from '../../ports/lanes.ts';
+import { aloneOn } from './alone.ts';
 import type { Driver, Row } from './driver.ts';
 import type { Tables } from './tables.ts';
-
-/** query_canceled, as by the session's statement_timeout. */
-const CANCELED = '57014';
-const TRIES = 20;
 
 /** Statements on lanes outside a batch. Each is one statement, so that what it returns is what it has locked. */
 export function lanesOn<Tx>(driver: Driver<Tx>, t: Tables, ready: () => Promise<void>): LaneRows {
   const { lanes, consumers } = t.quoted;
   const columns = 'lane, epoch::text AS epoch, position::text AS position, log, mark, begin_at';
   const ofConsumer = `consumer = (SELECT id FROM ${consumers} WHERE name = $1)`;
-  const run = async (text: string, ...values: (string | null)[]): Promise<readonly Row[]> => {
-    await ready();
-    // A session that is set to serializable loses races here too, and one with a time limit of its own gives up while the
-    // owner before us still commits; each of these statements stands alone.
-    for (let races = 1; ; races++) {
-      try {
-        return await driver.query({ name: '', text, values });
-      } catch (error) {
-        const failure = classifyFailure(error);
-        if (failure !== 'transient' && failure !== 'contended' && failureCode(error) !== CANCELED) throw error;
-        if (races === TRIES) {
-          throw new NevertwiceError(
-            'NT_STORE_DOWN',
-            `a lane's row is locked by somebody else (${failureCode(error)})`,
-            {
-              cause: error,
-            },
-          );
-        }
-        await setTimeout(backoffMs(races, { minMs: 10, maxMs: 500 }, Math.random()));
-      }
-    }
-  };
+  const run = aloneOn(driver, ready, "a lane's row");
   return {
     async raise(consumer, lane) {
       const [row] = await run(

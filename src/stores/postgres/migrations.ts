@@ -144,6 +144,37 @@ FROM ${t.quoted.inbox} i JOIN ${t.quoted.consumers} c ON c.id = i.consumer`,
 ) WITH (fillfactor = 70)`,
     ],
   },
+  {
+    version: 5,
+    name: 'dead letters to send through again, attempts',
+    needs: 1,
+    statements: t => [
+      // All of them may be null: the version before this one goes on writing letters without them.
+      `ALTER TABLE ${t.quoted.deadLetters}
+  ADD COLUMN IF NOT EXISTS first_at timestamptz,
+  ADD COLUMN IF NOT EXISTS failure text,
+  ADD COLUMN IF NOT EXISTS errors text,
+  ADD COLUMN IF NOT EXISTS as_json boolean,
+  ADD COLUMN IF NOT EXISTS revision int,
+  ADD COLUMN IF NOT EXISTS original text,
+  ADD COLUMN IF NOT EXISTS history text,
+  ADD COLUMN IF NOT EXISTS outcome text`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.attempts} (
+  consumer int NOT NULL,
+  key bytea NOT NULL,
+  tries int NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (consumer, key)
+)`,
+      `CREATE TABLE IF NOT EXISTS ${t.quoted.laneOwners} (
+  consumer int NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  owner text NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (consumer, lane)
+)`,
+    ],
+  },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS[MIGRATIONS.length - 1]!.version;

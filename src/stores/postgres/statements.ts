@@ -1,5 +1,6 @@
 import type { LaneMove } from '../../ports/lanes.ts';
 import { statementName } from '../sql/template.ts';
+import { withEvent } from './letter-history.ts';
 import type { Tables } from './tables.ts';
 
 export interface Statement {
@@ -26,6 +27,9 @@ export interface Statements {
   unclaim(consumer: number, keys: readonly string[]): Statement;
   blockedKeys(consumer: number, keys: readonly string[]): Statement;
   deadLetter(consumer: number, letters: string): Statement;
+  /** Locks an open letter; no row, and no wait, where it is closed or locked by another transaction. */
+  holdLetter(consumer: number, id: string): Statement;
+  closeLetter(consumer: number, id: string): Statement;
   /** Fails with 2201G where the lane has another epoch or position. */
   advance(consumer: number, move: LaneMove): Statement;
 }
@@ -76,16 +80,26 @@ WHERE consumer = $1::int AND closed_at IS NULL
   AND key = ANY (ARRAY(SELECT convert_from(decode(x, 'hex'), 'UTF8') FROM unnest(string_to_array($2, ',')) AS u(x)))`);
 
   // The letters travel as one JSON text; bytes inside are hex. A copy that is already open is brought up to date. The
-  // parameter is text, since a client that sees a json one (postgres.js) would encode it a second time.
+  // parameter is text, since a client that sees a json one (postgres.js) would encode it a second time. Their ids rise in
+  // the order given, which is the one in which messages of a key go through again.
   const deadLetter = named(`INSERT INTO ${t.quoted.deadLetters}
-  (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload)
+  (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload, first_at,
+   failure, errors, as_json)
 SELECT $1::int, decode(l->>'dedupe', 'hex'), l->>'messageId', l->>'kind', l->>'reason', (l->>'attempts')::int, l->>'lane',
        l->>'position', l->>'type', l->>'key', to_timestamp((l->>'time')::double precision / 1000.0), l->>'headers',
-       decode(l->>'payload', 'hex')
-FROM json_array_elements($2::text::json) AS l
-ORDER BY l->>'dedupe'
+       decode(l->>'payload', 'hex'), now(), l->>'failure', l->>'errors', (l->>'asJson')::boolean
+FROM json_array_elements($2::text::json) WITH ORDINALITY AS u(l, n)
+ORDER BY n
 ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL
-DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now()`);
+DO UPDATE SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = now(),
+  failure = excluded.failure, errors = excluded.errors`);
+
+  const holdLetter = named(`SELECT id FROM ${t.quoted.deadLetters}
+WHERE consumer = $1::int AND id = $2::bigint AND closed_at IS NULL FOR UPDATE SKIP LOCKED`);
+
+  const closeLetter =
+    named(`UPDATE ${t.quoted.deadLetters} SET closed_at = now(), outcome = 'processed', history = ${withEvent("'processed'", 'NULL', 'NULL')}
+WHERE consumer = $1::int AND id = $2::bigint AND closed_at IS NULL`);
 
   // No row is an error, so that nobody forgets to look at their number: effects cannot be committed past it. An odd one
   // (2201G, a histogram without buckets), since a deferred trigger of the user's may well divide by zero at the same COMMIT. Text
@@ -117,6 +131,8 @@ SELECT width_bucket(0.5, 0, 1, count(*)::int) FROM u`);
     unclaim: (consumer, keys) => ({ ...unclaim, values: [consumer, keys.join(',')] }),
     blockedKeys: (consumer, keys) => ({ ...blocked, values: [consumer, keys.map(utf8Hex).join(',')] }),
     deadLetter: (consumer, letters) => ({ ...deadLetter, values: [consumer, letters] }),
+    holdLetter: (consumer, id) => ({ ...holdLetter, values: [consumer, id] }),
+    closeLetter: (consumer, id) => ({ ...closeLetter, values: [consumer, id] }),
   };
 }
 

@@ -2,6 +2,7 @@ import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
 import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   Claim,
@@ -17,6 +18,7 @@ import type {
 import type { Driver, OpenTransaction } from './driver.ts';
 import { effectsOn } from './effects.ts';
 import { lanesOn } from './lanes.ts';
+import { lettersOn } from './letters.ts';
 import { migrationSql } from './migrations.ts';
 import { PostgresOutbox } from './outbox/store.ts';
 import { undoable } from './savepoints.ts';
@@ -39,6 +41,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly lanes: LaneRows;
   readonly outbox: PostgresOutbox<Tx>;
   readonly effects: EffectRows;
+  readonly letters: Letters;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -56,6 +59,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.lanes = lanesOn(driver, tables, () => this.#prepare());
     this.outbox = new PostgresOutbox(driver, tables, () => this.#prepare());
     this.effects = effectsOn(driver, tables, () => this.#prepare());
+    this.letters = lettersOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

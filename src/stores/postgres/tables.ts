@@ -11,6 +11,8 @@ export type TableName =
   | 'outbox'
   | 'relays'
   | 'effects'
+  | 'attempts'
+  | 'laneOwners'
   | 'migrations';
 
 export interface NamingOptions {
@@ -18,7 +20,7 @@ export interface NamingOptions {
   readonly schema?: string;
   /**
    * Other names for single tables; the defaults are `inbox`, `consumers`, `dead_letters`, `positions`, `lanes`, `outbox`,
-   * `outbox_relays`, `effects`, `migrations`.
+   * `outbox_relays`, `effects`, `attempts`, `lane_owners`, `migrations`.
    */
   readonly tables?: Partial<Record<TableName, string>>;
 }
@@ -47,6 +49,8 @@ const DEFAULTS: Readonly<Record<TableName, string>> = {
   outbox: 'outbox',
   relays: 'outbox_relays',
   effects: 'effects',
+  attempts: 'attempts',
+  laneOwners: 'lane_owners',
   migrations: 'migrations',
 };
 
@@ -79,6 +83,8 @@ export function tablesFrom(options: NamingOptions = {}): Tables {
       outbox: qualify(bare.outbox),
       relays: qualify(bare.relays),
       effects: qualify(bare.effects),
+      attempts: qualify(bare.attempts),
+      laneOwners: qualify(bare.laneOwners),
       migrations: qualify(bare.migrations),
     },
     readable: qualify(readable),

@@ -85,6 +85,14 @@ export class PostgresUnit<Tx> implements Unit<Tx> {
     await this.#open.query(this.#statements.deadLetter(this.#consumer, lettersJson(letters)));
   }
 
+  async holdLetter(id: string): Promise<boolean> {
+    return (await this.#open.query(this.#statements.holdLetter(this.#consumer, id))).length > 0;
+  }
+
+  async closeLetter(id: string): Promise<void> {
+    await this.#open.query(this.#statements.closeLetter(this.#consumer, id));
+  }
+
   async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {
     if (keys.length === 0) return new Set();
     const rows = await this.#open.query(
@@ -160,9 +168,9 @@ export function sqlOn<Tx>(open: OpenTransaction<Tx>): Sql {
   }) as Sql;
 }
 
-// PostgreSQL text holds neither NUL nor half a surrogate pair; the payload keeps every byte, so only the readable
+// PostgreSQL's text holds neither NUL nor half a surrogate pair; the payload keeps every byte, so only the readable
 // copies lose them.
-const readable = (text: string | undefined) => text?.toWellFormed().replaceAll('\0', '\uFFFD') ?? null;
+export const readable = (text: string | undefined) => text?.toWellFormed().replaceAll('\0', '\uFFFD') ?? null;
 
 function lettersJson(letters: readonly DeadLetter[]): string {
   return JSON.stringify(
@@ -179,6 +187,9 @@ function lettersJson(letters: readonly DeadLetter[]): string {
       time: letter.time === undefined ? null : letter.time.getTime(),
       headers: readable(JSON.stringify(letter.headers)),
       payload: Buffer.from(letter.payload).toString('hex'),
+      failure: letter.failure ?? null,
+      errors: letter.errors === undefined ? null : readable(JSON.stringify(letter.errors)),
+      asJson: letter.asJson ?? null,
     })),
   );
 }

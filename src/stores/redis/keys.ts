@@ -41,6 +41,10 @@ export class ConsumerKeys {
     return `${this.#prefix}{${this.#name}}/blocked`;
   }
 
+  get letterNotes(): string {
+    return `${this.#prefix}{${this.#name}}/letter-notes`;
+  }
+
   get positions(): string {
     return `${this.#prefix}{${this.#name}}/positions`;
   }

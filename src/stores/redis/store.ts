@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
   Counts,
@@ -39,6 +40,11 @@ export class InRedis implements RedisStore {
     connections: undefined,
   };
   readonly positions: Positions;
+  readonly letters: Letters = {
+    list: (consumer, filter, page) => this.#lettersOf(consumer).list(filter, page),
+    begin: (consumer, id, note, edit) => this.#lettersOf(consumer).begin(id, note, edit),
+    close: (consumer, id) => this.#lettersOf(consumer).close(id),
+  };
   readonly #settings: RedisSettings;
   readonly #connection: Connection;
   readonly #consumers: Consumers;
@@ -78,7 +84,7 @@ export class InRedis implements RedisStore {
     return new RedisInbox({
       connection: this.#connection,
       keys,
-      letters: new RedisDeadLetters(this.#connection, keys),
+      letters: new RedisDeadLetters(this.#connection, consumer.name, keys),
       settings: this.#settings,
       retentionMs: retentionOf(this.#settings, consumer.redeliveryHorizonMs),
       assertOpen: () => this.#assertOpen(),
@@ -111,8 +117,7 @@ export class InRedis implements RedisStore {
   }
 
   async deadLetters(consumer: string): Promise<readonly DeadLetter[]> {
-    this.#assertOpen();
-    return new RedisDeadLetters(this.#connection, this.#keysOf(consumer)).all();
+    return this.#lettersOf(consumer).all();
   }
 
   async evictedKeys(): Promise<number> {
@@ -146,7 +151,7 @@ export class InRedis implements RedisStore {
     return {
       consumer,
       processed: rows.reduce((sum, [many]) => sum + Number(many), 0),
-      deadLetters: await new RedisDeadLetters(this.#connection, keys).count(),
+      deadLetters: await this.#lettersOf(consumer).count(),
       oldest: extreme(
         rows.map(row => row[1]),
         Math.min,
@@ -156,6 +161,11 @@ export class InRedis implements RedisStore {
         Math.max,
       ),
     };
+  }
+
+  #lettersOf(consumer: string): RedisDeadLetters {
+    this.#assertOpen();
+    return new RedisDeadLetters(this.#connection, consumer, this.#keysOf(consumer));
   }
 
   /** Without the number of slots, for what is not kept by slot. */

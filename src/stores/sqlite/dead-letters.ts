@@ -11,10 +11,12 @@ export function insertDeadLetters(
   letters: readonly DeadLetter[],
 ): void {
   const insert = `INSERT INTO ${names.quoted.deadLetters}
-    (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload, at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${NOW})
+    (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload, failure, errors,
+     as_json, at, first_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${NOW}, ${NOW})
     ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL DO UPDATE
-    SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = excluded.at`;
+    SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = excluded.at,
+      failure = excluded.failure, errors = excluded.errors`;
   for (const letter of letters) {
     connection.run(
       insert,
@@ -31,6 +33,9 @@ export function insertDeadLetters(
       letter.time === undefined ? null : BigInt(letter.time.getTime()),
       JSON.stringify(letter.headers),
       letter.payload,
+      letter.failure ?? null,
+      letter.errors === undefined ? null : JSON.stringify(letter.errors),
+      letter.asJson === true ? 1n : null,
     );
   }
 }

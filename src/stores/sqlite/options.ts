@@ -12,6 +12,8 @@ export type TableRole =
   | 'outbox'
   | 'relays'
   | 'effects'
+  | 'attempts'
+  | 'laneOwners'
   | 'migrations';
 
 export interface SqliteOptions {
@@ -60,6 +62,8 @@ const DEFAULT_NAMES: Readonly<Record<TableRole, string>> = {
   outbox: 'outbox',
   relays: 'outbox_relays',
   effects: 'effects',
+  attempts: 'attempts',
+  laneOwners: 'lane_owners',
   migrations: 'migrations',
 };
 

@@ -145,7 +145,50 @@ const EFFECTS: Migration = {
   ],
 };
 
-export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, OUTBOX, EFFECTS];
+/** All of them may be null: the version before goes on writing letters without them. */
+const REDRIVE_COLUMNS = [
+  'first_at INTEGER',
+  'failure TEXT',
+  'errors TEXT',
+  'as_json INTEGER',
+  'revision INTEGER',
+  'original TEXT',
+  'history TEXT',
+  'outcome TEXT',
+];
+
+/** What a dead letter needs beyond its first form to be sent through again. */
+export function redriveColumns(quoted: Names['quoted']): readonly string[] {
+  return REDRIVE_COLUMNS.map(column => `ALTER TABLE ${quoted.deadLetters} ADD COLUMN ${column}`);
+}
+
+/** Who works on what, for a process that does not live to tell. */
+export function attemptTables(quoted: Names['quoted']): readonly string[] {
+  return [
+    `CREATE TABLE IF NOT EXISTS ${quoted.attempts} (
+  consumer INTEGER NOT NULL,
+  key BLOB NOT NULL,
+  tries INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, key)
+) STRICT, WITHOUT ROWID`,
+    `CREATE TABLE IF NOT EXISTS ${quoted.laneOwners} (
+  consumer INTEGER NOT NULL,
+  lane TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, lane)
+) STRICT, WITHOUT ROWID`,
+  ];
+}
+
+const REDRIVE: Migration = {
+  version: 5,
+  needs: 1,
+  statements: ({ quoted }) => [...redriveColumns(quoted), ...attemptTables(quoted)],
+};
+
+export const MIGRATIONS: readonly Migration[] = [FIRST, LANES, OUTBOX, EFFECTS, REDRIVE];
 export const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 export function historyTable({ quoted }: Names): string {
@@ -222,6 +265,14 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
       payload: blob,
       at: integer,
       closed_at: nullable(integer),
+      first_at: nullable(integer),
+      failure: nullable(text),
+      errors: nullable(text),
+      as_json: nullable(integer),
+      revision: nullable(integer),
+      original: nullable(text),
+      history: nullable(text),
+      outcome: nullable(text),
     },
     unique: [{ columns: ['id'] }, { columns: ['consumer', 'dedupe'], partial: true }],
   },
@@ -277,6 +328,14 @@ export const SHAPES: Readonly<Record<TableRole, TableShape>> = {
       at: integer,
     },
     unique: [{ columns: ['key'] }],
+  },
+  attempts: {
+    columns: { consumer: integer, key: blob, tries: integer, at: integer },
+    unique: [{ columns: ['consumer', 'key'] }],
+  },
+  laneOwners: {
+    columns: { consumer: integer, lane: text, owner: text, at: integer },
+    unique: [{ columns: ['consumer', 'lane'] }],
   },
   migrations: {
     columns: { version: nullable(integer), needs: integer, applied_at: integer },

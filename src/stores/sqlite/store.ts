@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
 import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
+import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
 import type {
   ConsumerRegistration,
@@ -20,6 +21,7 @@ import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
 import { registerConsumer, SqliteInbox } from './inbox.ts';
 import { SqliteLanes } from './lanes.ts';
+import { sqliteLetters } from './letters.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
@@ -89,6 +91,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly lanes: LaneRows;
   readonly outbox: SqliteOutbox<Tx>;
   readonly effects: EffectRows;
+  readonly letters: Letters;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -113,6 +116,16 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
       callers: tx => this.#callersConnection(tx),
     });
     this.effects = effectsOn(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    this.letters = sqliteLetters(this.#settings.names, {
+      read: async work => {
+        const connection = await this.#ready();
+        return this.#runner.read(connection, () => own(this.name, () => work(connection)));
+      },
+      write: async work => {
+        const connection = await this.#ready();
+        return this.#runner.run(connection, { overlap: false }, async () => own(this.name, () => work(connection)));
+      },
+    });
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

@@ -7,6 +7,7 @@ import type { SqliteDatabase } from './database.ts';
 import { insertDeadLetters, readBlockedKeys } from './dead-letters.ts';
 import { own } from './errors.ts';
 import { laneLost, moveLane } from './lanes.ts';
+import { closeLetter, isOpenLetter } from './letters.ts';
 import type { OpenTransaction } from './open-transaction.ts';
 import type { Names } from './options.ts';
 import { assertAdded, insertRow } from './outbox-rows.ts';
@@ -77,6 +78,15 @@ export class SqliteUnit<Tx> implements Unit<Tx> {
 
   async deadLetter(letters: readonly DeadLetter[]): Promise<void> {
     this.#own((connection, names, consumer) => insertDeadLetters(connection, names, consumer, letters));
+  }
+
+  // The write lock is this transaction's, so nobody else has the letter in hand.
+  async holdLetter(id: string): Promise<boolean> {
+    return this.#own((connection, names, consumer) => isOpenLetter(connection, names, consumer, id));
+  }
+
+  async closeLetter(id: string): Promise<void> {
+    this.#own((connection, names, consumer) => closeLetter(connection, names, consumer, id, { action: 'processed' }));
   }
 
   async blockedKeys(keys: readonly string[]): Promise<ReadonlySet<string>> {

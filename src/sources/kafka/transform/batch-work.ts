@@ -1,6 +1,6 @@
 import { backoffMs } from '../../../core/backoff.ts';
 import { onAbort } from '../../../core/on-abort.ts';
-import { describeError, isNevertwiceError, NevertwiceError } from '../../../errors.ts';
+import { describeError, isNevertwiceError, isOutage, NevertwiceError } from '../../../errors.ts';
 import type { Delivery } from '../../../ports/delivery.ts';
 import { type ProducedRecord, ProducerFailure, type TransactionalProducer } from '../producer.ts';
 import { type Cause, deadRecord } from './dead-record.ts';
@@ -167,7 +167,7 @@ export class BatchWork {
   async #failed(input: Input, error: unknown): Promise<0 | 1> {
     const { settings, stopping } = this.#work;
     const { clock, backoff, attempts } = settings;
-    const down = isNevertwiceError(error, 'NT_STORE_DOWN');
+    const down = isOutage(error);
     if (down) settings.warn('NT_STORE_DOWN', `${settings.groupId} pauses: ${describeError(error)}`);
     else this.#failures++;
     const rejected = isNevertwiceError(error, 'NT_REJECTED') || isNevertwiceError(error, 'NT_BAD_MESSAGE');
