@@ -197,7 +197,7 @@ describe('what the pool itself does', () => {
   });
 
   test('the pool’s own time limit is told the same way', async () => {
-    const pool = database.pool({ max: 1, connectionTimeoutMillis: 30 });
+    const pool = database.pool({ max: 1, connectionTimeoutMillis: 1_000 });
     const held = await pool.connect();
     await expect(postgresStore(pool).ping()).rejects.toMatchObject({
       code: 'NT_STORE_DOWN',
