@@ -28,6 +28,7 @@ export {
 } from './inbox.ts';
 export type { CircuitPolicy, Policy } from './options.ts';
 export type { Summary } from './path.ts';
+export type { Attempts } from './ports/attempts.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
 export type {

@@ -1,5 +1,6 @@
 import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
@@ -14,6 +15,7 @@ import type {
   TransactionOptions,
   Unit,
 } from '../../ports/store.ts';
+import { attemptsOn } from './attempts.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
 import { lanesOn } from './lanes.ts';
 import { lettersOn } from './letters.ts';
@@ -37,6 +39,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly positions: Positions;
   readonly lanes: LaneRows;
   readonly letters: Letters;
+  readonly attempts: Attempts;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -53,6 +56,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.positions = positionsOn(driver, tables, () => this.#prepare());
     this.lanes = lanesOn(driver, tables, () => this.#prepare());
     this.letters = lettersOn(driver, tables, () => this.#prepare());
+    this.attempts = attemptsOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

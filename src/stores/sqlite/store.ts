@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Letters } from '../../ports/letters.ts';
 import type { Sql } from '../../ports/sql.ts';
@@ -12,6 +13,7 @@ import type {
   TransactionalStore,
 } from '../../ports/store.ts';
 import { assertNamed } from '../registration.ts';
+import { sqliteAttempts } from './attempts.ts';
 import { Connection } from './connection.ts';
 import { isOpen, isSqliteDatabase, type SqliteDatabase } from './database.ts';
 import { own } from './errors.ts';
@@ -19,7 +21,7 @@ import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
 import { registerConsumer, SqliteInbox } from './inbox.ts';
 import { SqliteLanes } from './lanes.ts';
-import { sqliteLetters } from './letters.ts';
+import { type Access, sqliteLetters } from './letters.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
@@ -87,6 +89,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly positions: Positions;
   readonly lanes: LaneRows;
   readonly letters: Letters;
+  readonly attempts: Attempts;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -106,7 +109,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
-    this.letters = sqliteLetters(this.#settings.names, {
+    const access: Access = {
       read: async work => {
         const connection = await this.#ready();
         return this.#runner.read(connection, () => own(this.name, () => work(connection)));
@@ -115,7 +118,9 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
         const connection = await this.#ready();
         return this.#runner.run(connection, { overlap: false }, async () => own(this.name, () => work(connection)));
       },
-    });
+    };
+    this.letters = sqliteLetters(this.#settings.names, access);
+    this.attempts = sqliteAttempts(this.#settings.names, access);
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {
