@@ -1,11 +1,11 @@
 import { BatchSize } from './batch-size.ts';
+import { CarefulLane } from './careful.ts';
 import type { Batch } from './entry.ts';
 import { describeError, isNevertwiceError, type Unavailable } from './errors.ts';
 import { Intake } from './intake.ts';
 import { InWork, type LaneRun, scopeOf, settlementOf } from './lanes.ts';
 import { reach, type Scope } from './path.ts';
 import type { Delivery } from './ports/delivery.ts';
-import { processBatch } from './process-batch.ts';
 
 /**
  * The outer half of the path, for one lane from its assignment to its end: receive, have the batch processed, settle.
@@ -16,33 +16,38 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
   const scope = scopeOf(run);
   const size = new BatchSize({ max: path.policy.maxBatch, budgetMs: path.policy.batchBudgetMs });
   const intake = new Intake(run, scope, size, received);
-  while (!scope.stopping.aborted) {
-    const batch = await intake.take();
-    if (batch.deliveries.length === 0) return;
-    await run.downtime.over(scope.stopping);
-    if (!(await run.slots.take(scope.stopping))) return;
-    const inWork = new InWork(batch);
-    run.inWork.push(inWork);
-    try {
-      const start = path.clock.monotonicMs();
-      const processed = processThroughOutages(run, scope, batch);
-      intake.prepare();
-      await processed;
-      size.measured(batch.deliveries.length, path.clock.monotonicMs() - start);
-      await settle(run, scope, batch);
-    } finally {
-      run.inWork.remove(inWork);
-      run.slots.give();
+  const careful = new CarefulLane(run, scope);
+  try {
+    while (!scope.stopping.aborted) {
+      const batch = await intake.take();
+      if (batch.deliveries.length === 0) return;
+      await run.downtime.over(scope.stopping);
+      if (!(await run.slots.take(scope.stopping))) return;
+      const inWork = new InWork(batch);
+      run.inWork.push(inWork);
+      try {
+        const start = path.clock.monotonicMs();
+        const processed = processThroughOutages(run, scope, batch, careful);
+        intake.prepare();
+        await processed;
+        size.measured(batch.deliveries.length, path.clock.monotonicMs() - start);
+        await settle(run, scope, batch);
+      } finally {
+        run.inWork.remove(inWork);
+        run.slots.give();
+      }
     }
+  } finally {
+    await careful.leave();
   }
 }
 
 /** An outage is waited out with the batch in hand: nothing is acked, no attempt is spent, no other delivery is taken. */
-async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch): Promise<void> {
+async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch, careful: CarefulLane): Promise<void> {
   await reach(run.path, scope, 'receive', 'after', []);
   while (!scope.stopping.aborted) {
     try {
-      await processBatch(run.path, scope, batch);
+      await careful.process(batch);
       run.health.healthy();
       run.downtime.healthy();
       return;

@@ -1,4 +1,5 @@
 import { bindStore, takeName, transactional } from './bind.ts';
+import { countsAttempts } from './careful.ts';
 import { Circuit } from './circuit.ts';
 import { concurrencyFor } from './concurrency.ts';
 import { consumeLane } from './consumer.ts';
@@ -124,6 +125,8 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const slots = new Slots(concurrencyFor(settings, store, path.warn, connectionsPerLane(effects, store)));
       const health = healthFor(store, path.clock);
       const downtime = new Downtime(path.clock);
+      const counted = countsAttempts(path) && source.capabilities.briefLanes !== true;
+      const attempts = counted ? store.attempts : undefined;
       const lanes = new Set<Promise<void>>();
       let broken: { readonly error: unknown } | undefined;
       const breakOff = (error: unknown) => {
@@ -138,6 +141,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           slots,
           health,
           downtime,
+          attempts,
           stopping: stopping.signal,
           abort: cutOff.signal,
           retryLater: source.capabilities.retryLater,

@@ -79,7 +79,7 @@ export interface Inbox<S extends Store> extends InboxCalls<S> {
 }
 
 export interface InboxOptions<S extends Store>
-  extends Omit<Policy, 'concurrency' | 'maxBatch' | 'batchBudgetMs' | 'circuit'> {
+  extends Omit<Policy, 'concurrency' | 'maxBatch' | 'batchBudgetMs' | 'circuit' | 'quarantineAfter'> {
   /** The logical name that scopes deduplication. */
   readonly name: string;
   readonly store: S;

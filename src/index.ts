@@ -42,6 +42,7 @@ export type { Destination, PublishContext, PublishedMessage } from './outbox/des
 export type { RelayOptions } from './outbox/relay-options.ts';
 export type { OutboxAdd, OutboxMessage } from './outbox/row.ts';
 export type { Summary } from './path.ts';
+export type { Attempts } from './ports/attempts.ts';
 export type { Clock } from './ports/clock.ts';
 export type { Delivery, Headers, Message } from './ports/delivery.ts';
 export type { EffectAnswer, EffectIntent, EffectRecord, EffectRows } from './ports/effects.ts';

@@ -5,6 +5,7 @@ import type { Downtime } from './downtime.ts';
 import type { Batch, Entry } from './entry.ts';
 import type { Health } from './outage.ts';
 import type { Path, Scope } from './path.ts';
+import type { Attempts } from './ports/attempts.ts';
 import type { Lane, Settlement } from './ports/source.ts';
 import type { LanePosition } from './positions/lane-position.ts';
 
@@ -28,6 +29,8 @@ export interface LaneRun {
   readonly slots: Slots;
   readonly health: Health;
   readonly downtime: Downtime;
+  /** Undefined where messages that end processes are not looked for. */
+  readonly attempts: Attempts | undefined;
   /** No new deliveries and no new handlers: the consumer stops, or the lane was taken away. */
   readonly stopping: AbortSignal;
   /** Running handlers are cut off. */

@@ -14,6 +14,11 @@ export interface SourceCapabilities {
    */
   readonly readAhead?: boolean;
   /**
+   * True when lanes come and go with single deliveries: then none is marked as in work in the store, and messages that end
+   * processes are not looked for. Default false.
+   */
+  readonly briefLanes?: boolean;
+  /**
    * How long after its first delivery a message can come again from this source, in milliseconds, where that is known: the
    * retention of a queue. Ids must be kept for longer.
    */

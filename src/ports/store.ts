@@ -1,3 +1,4 @@
+import type { Attempts } from './attempts.ts';
 import type { EffectRows } from './effects.ts';
 import type { LaneMove, LaneRows } from './lanes.ts';
 import type { Letters } from './letters.ts';
@@ -100,6 +101,8 @@ interface StoreBase {
   /** For people, without secrets: `postgres`, `sqlite wallet.db`. */
   readonly name: string;
   readonly positions: Positions;
+  /** Tries that a process did not live to end. Left out by a store that cannot keep them. */
+  readonly attempts?: Attempts | undefined;
   /** Its dead letters, for people. Left out by a store that keeps none for them. */
   readonly letters?: Letters | undefined;
   /** Resolves when the store answers; the probe after an outage. */

@@ -62,6 +62,7 @@ export function completedCache(store: LeaseStore, options: CompletedCacheOptions
     },
     clearCache: () => known.clear(),
     letters: store.letters,
+    attempts: store.attempts,
     ping: () => store.ping(),
     stats: () => store.stats(),
     close: () => store.close(),

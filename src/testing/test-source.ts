@@ -4,7 +4,7 @@ import type { Lane, ReceiveOptions, Settlement, Source } from '../ports/source.t
 /** A source that hands over exactly what a test gives it: every delivery on a lane of its own, so that copies overlap. */
 export class TestSource implements Source {
   readonly name = 'test';
-  readonly capabilities = { retryLater: false, finite: false };
+  readonly capabilities = { retryLater: false, finite: false, briefLanes: true };
   readonly #lanes: Lane[] = [];
   #wake = Promise.withResolvers<void>();
 

@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
@@ -9,6 +10,7 @@ import type {
   StoreCapabilities,
 } from '../../ports/store.ts';
 import { assertNamed } from '../registration.ts';
+import { sqliteAttempts } from '../sqlite/attempts.ts';
 import { insertDeadLetters, readBlockedKeys } from '../sqlite/dead-letters.ts';
 import { registerConsumer } from '../sqlite/inbox.ts';
 import { sqliteLetters } from '../sqlite/letters.ts';
@@ -56,6 +58,7 @@ class LocalStore implements LeaseStore {
   readonly name: string;
   readonly positions: Positions;
   readonly letters: Letters;
+  readonly attempts: Attempts;
   readonly #settings: LocalSettings;
   readonly #file: LeaseFile;
   readonly #sweeper: Sweeper;
@@ -76,6 +79,7 @@ class LocalStore implements LeaseStore {
       read: work => this.#file.read(work),
       write: work => this.#file.write(work),
     });
+    this.attempts = sqliteAttempts(names, { write: work => this.#file.write(work) });
   }
 
   get staleCalls(): number {

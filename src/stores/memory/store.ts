@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
@@ -10,6 +11,7 @@ import type {
   StoreCapabilities,
 } from '../../ports/store.ts';
 import { assertNamed } from '../registration.ts';
+import { memoryAttempts } from './attempts.ts';
 import { MemoryDeadLetters, memoryLetters } from './dead-letters.ts';
 import { Entries } from './entries.ts';
 import { type MemoryOptions, type MemorySettings, memorySettings } from './options.ts';
@@ -48,6 +50,7 @@ class InMemoryStore implements MemoryStore {
     connections: undefined,
   };
   readonly positions: Positions;
+  readonly attempts: Attempts = memoryAttempts();
   readonly letters: Letters = memoryLetters(consumer => this.#scopes.get(consumer)?.deadLetters);
   readonly #settings: MemorySettings;
   readonly #scopes = new Map<string, Scope>();

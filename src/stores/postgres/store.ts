@@ -1,5 +1,6 @@
 import { classifyFailure } from '../../core/failures.ts';
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Letters } from '../../ports/letters.ts';
@@ -15,6 +16,7 @@ import type {
   TransactionOptions,
   Unit,
 } from '../../ports/store.ts';
+import { attemptsOn } from './attempts.ts';
 import type { Driver, OpenTransaction } from './driver.ts';
 import { effectsOn } from './effects.ts';
 import { lanesOn } from './lanes.ts';
@@ -42,6 +44,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
   readonly outbox: PostgresOutbox<Tx>;
   readonly effects: EffectRows;
   readonly letters: Letters;
+  readonly attempts: Attempts;
   readonly #driver: Driver<Tx>;
   readonly #tables: Tables;
   readonly #statements: Statements;
@@ -60,6 +63,7 @@ export class PostgresStore<Tx> implements TransactionalStore<Tx> {
     this.outbox = new PostgresOutbox(driver, tables, () => this.#prepare());
     this.effects = effectsOn(driver, tables, () => this.#prepare());
     this.letters = lettersOn(driver, tables, () => this.#prepare());
+    this.attempts = attemptsOn(driver, tables, () => this.#prepare());
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {

@@ -45,6 +45,14 @@ export class ConsumerKeys {
     return `${this.#prefix}{${this.#name}}/letter-notes`;
   }
 
+  get laneOwners(): string {
+    return `${this.#prefix}{${this.#name}}/lane-owners`;
+  }
+
+  get attempts(): string {
+    return `${this.#prefix}{${this.#name}}/attempts`;
+  }
+
   get positions(): string {
     return `${this.#prefix}{${this.#name}}/positions`;
   }

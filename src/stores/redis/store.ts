@@ -1,4 +1,5 @@
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { Letters } from '../../ports/letters.ts';
 import type {
   ConsumerRegistration,
@@ -9,6 +10,7 @@ import type {
   Positions,
   StoreCapabilities,
 } from '../../ports/store.ts';
+import { redisAttempts } from './attempts.ts';
 import { Connection } from './connection.ts';
 import { Consumers } from './consumers.ts';
 import { RedisInbox } from './inbox.ts';
@@ -40,6 +42,7 @@ export class InRedis implements RedisStore {
     connections: undefined,
   };
   readonly positions: Positions;
+  readonly attempts: Attempts;
   readonly letters: Letters = {
     list: (consumer, filter, page) => this.#lettersOf(consumer).list(filter, page),
     begin: (consumer, id, note, edit) => this.#lettersOf(consumer).begin(id, note, edit),
@@ -59,6 +62,10 @@ export class InRedis implements RedisStore {
     this.#connection = new Connection(port, settings.timeoutMs);
     this.#consumers = new Consumers(this.#connection, settings);
     this.#unwatch = port.watch();
+    this.attempts = redisAttempts(this.#connection, consumer => {
+      this.#assertOpen();
+      return this.#keysOf(consumer);
+    });
     this.positions = {
       load: async (consumer, lane) => {
         const key = this.#keysOf(consumer).positions;

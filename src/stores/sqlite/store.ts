@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { NevertwiceError } from '../../errors.ts';
+import type { Attempts } from '../../ports/attempts.ts';
 import type { EffectRows } from '../../ports/effects.ts';
 import type { LaneRows } from '../../ports/lanes.ts';
 import type { Letters } from '../../ports/letters.ts';
@@ -13,6 +14,7 @@ import type {
   TransactionalStore,
 } from '../../ports/store.ts';
 import { assertNamed } from '../registration.ts';
+import { sqliteAttempts } from './attempts.ts';
 import { Connection } from './connection.ts';
 import { isOpen, isSqliteDatabase, type SqliteDatabase } from './database.ts';
 import { effectsOn } from './effects.ts';
@@ -21,11 +23,11 @@ import { exclusively } from './exclusive.ts';
 import { rawDatabase } from './guarded.ts';
 import { registerConsumer, SqliteInbox } from './inbox.ts';
 import { SqliteLanes } from './lanes.ts';
-import { sqliteLetters } from './letters.ts';
+import { type Access, sqliteLetters } from './letters.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
-import { SqliteOutbox } from './outbox.ts';
+import type { SqliteOutbox } from './outbox.ts';
 import { SqlitePositions } from './positions.ts';
 import { queueKey, TransactionRunner } from './runner.ts';
 import { readCounts } from './stats.ts';
@@ -92,6 +94,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
   readonly outbox: SqliteOutbox<Tx>;
   readonly effects: EffectRows;
   readonly letters: Letters;
+  readonly attempts: Attempts;
   readonly #target: string | SqliteDatabase;
   readonly #options: SqliteOptions;
   readonly #settings: Settings;
@@ -111,6 +114,7 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
+    const access: Access = {
     this.outbox = new SqliteOutbox(this.name, this.#settings.names, this.#runner, {
       own: () => this.#ready(),
       callers: tx => this.#callersConnection(tx),
@@ -125,7 +129,9 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
         const connection = await this.#ready();
         return this.#runner.run(connection, { overlap: false }, async () => own(this.name, () => work(connection)));
       },
-    });
+    };
+    this.letters = sqliteLetters(this.#settings.names, access);
+    this.attempts = sqliteAttempts(this.#settings.names, access);
   }
 
   async open(consumer: ConsumerRegistration): Promise<TransactionalInbox<Tx>> {
