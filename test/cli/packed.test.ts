@@ -71,7 +71,7 @@ describe('from the packed tarball', () => {
     const cwd = await folderWith();
     const run = (...args: string[]) => nevertwice([...args, '--store', 'sqlite:x.db'], { cwd, main });
     expect((await run('migrate', '--print')).stdout).toContain('CREATE TABLE');
-    expect(await run('migrate')).toMatchObject({ code: 0, stdout: 'sqlite x.db: applied migrations 1, 2\n' });
+    expect(await run('migrate')).toMatchObject({ code: 0, stdout: 'sqlite x.db: applied migrations 1, 2, 3\n' });
     expect(await run('stats')).toMatchObject({ code: 0, stdout: 'sqlite x.db: no consumer has started here yet\n' });
   });
 
