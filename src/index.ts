@@ -39,6 +39,8 @@ export {
   type RelaySummary,
 } from './outbox/create-relay.ts';
 export type { Destination, PublishContext, PublishedMessage } from './outbox/destination.ts';
+export { type HttpDestinationOptions, httpDestination } from './outbox/http-destination.ts';
+export { type InboxDestinationOptions, inboxDestination } from './outbox/inbox-destination.ts';
 export type { RelayOptions } from './outbox/relay-options.ts';
 export type { OutboxAdd, OutboxMessage } from './outbox/row.ts';
 export type { Summary } from './path.ts';

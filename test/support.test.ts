@@ -60,7 +60,9 @@ test.for(['SIGQUIT', 'SIGKILL'] as const)(
   },
 );
 
-test('a server starts from a copy of what an earlier one kept, and without it where that is broken', async () => {
+test('a server starts from a copy of what an earlier one kept, and without it where that is broken', {
+  timeout: 120_000,
+}, async () => {
   const cache = await mkdtemp(join(tmpdir(), 'nevertwice-cache-'));
   vi.stubEnv('XDG_CACHE_HOME', cache);
   try {

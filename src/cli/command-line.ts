@@ -17,6 +17,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ readonly command: Comman
   stats: () => import('./commands/stats.ts'),
   positions: () => import('./commands/positions.ts'),
   dead: () => import('./commands/dead.ts'),
+  relay: () => import('./commands/relay.ts'),
+  outbox: () => import('./commands/outbox.ts'),
   verify: () => import('./commands/verify.ts'),
   demo: () => import('./commands/demo.ts'),
 };
@@ -28,6 +30,8 @@ const HELP = `nevertwice: every message's effect happens once, however often the
   nevertwice stats [<module>] [--store URL]                what each consumer has done so far
   nevertwice positions [list | accept | reset] …           where consumers stand by position, and answers
   nevertwice dead [list | show | retry | discard | export] …  dead letters, and sending them through again
+  nevertwice relay <module> | --store URL --to URL         publishes what waits in the outbox of a store
+  nevertwice outbox [list | retry | discard] …             what waits there, what is parked, and what becomes of it
   nevertwice verify <module>[#export] …                    looks for ways in which a handler acts twice or never
   nevertwice demo                                          shows on your machine what goes wrong without it
 

@@ -3,6 +3,7 @@ import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Consumer } from '../create-consumer.ts';
+import type { Relay } from '../outbox/create-relay.ts';
 import { CommandError } from './command-error.ts';
 import { explainImport } from './import-failure.ts';
 import { resolveOwnPackage } from './own-package.ts';
@@ -14,7 +15,20 @@ import { resolveOwnPackage } from './own-package.ts';
  * @throws CommandError for a module that is not there, cannot be loaded, or exports something else; what the module's
  * own code throws passes as it is
  */
-export async function loadConsumer(path: string): Promise<Consumer> {
+export function loadConsumer(path: string): Promise<Consumer> {
+  return loadDefault(path, isConsumer, { noun: 'consumer', example: 'createConsumer({ name, handle, … })' });
+}
+
+/** The relay that a module exports by default; as above. */
+export function loadRelay(path: string): Promise<Relay> {
+  return loadDefault(path, isRelay, { noun: 'relay', example: 'createRelay({ store, destination })' });
+}
+
+async function loadDefault<T>(
+  path: string,
+  isWanted: (value: unknown) => value is T,
+  { noun, example }: { readonly noun: string; readonly example: string },
+): Promise<T> {
   const file = resolve(path);
   if (!existsSync(file)) throw new CommandError(`module ${path} does not exist (looked for ${file})`);
   if (statSync(file).isDirectory()) throw new CommandError(`module ${path} is a directory; name the file in it`);
@@ -37,15 +51,11 @@ export async function loadConsumer(path: string): Promise<Consumer> {
   } finally {
     watching.deregister();
   }
-  const consumer = [exported.default, (exported.default as { default?: unknown } | undefined)?.default].find(
-    isConsumer,
-  );
-  if (consumer === undefined) {
-    throw new CommandError(
-      `module ${path} ${whatIsWrong(exported)}; it must have: export default createConsumer({ name, handle, … })`,
-    );
+  const wanted = [exported.default, (exported.default as { default?: unknown } | undefined)?.default].find(isWanted);
+  if (wanted === undefined) {
+    throw new CommandError(`module ${path} ${whatIsWrong(exported, noun)}; it must have: export default ${example}`);
   }
-  return consumer;
+  return wanted;
 }
 
 // By shape: the module may have another copy of the package than the one that runs it.
@@ -55,9 +65,15 @@ function isConsumer(value: unknown): value is Consumer {
   return typeof name === 'string' && typeof run === 'function' && typeof stop === 'function' && summary !== undefined;
 }
 
-function whatIsWrong(exported: Record<string, unknown>): string {
+function isRelay(value: unknown): value is Relay {
+  if (typeof value !== 'object' || value === null) return false;
+  const { run, stop, summary, store } = value as Partial<Relay>;
+  return typeof run === 'function' && typeof stop === 'function' && summary !== undefined && store !== undefined;
+}
+
+function whatIsWrong(exported: Record<string, unknown>, noun: string): string {
   if (!('default' in exported)) return 'has no default export';
   const { default: value } = exported;
   if (value instanceof Promise) return 'exports a promise by default, which needs an await';
-  return `exports ${value === null ? 'null' : typeof value === 'object' ? 'an object' : `a ${typeof value}`} by default, and no consumer`;
+  return `exports ${value === null ? 'null' : typeof value === 'object' ? 'an object' : `a ${typeof value}`} by default, and no ${noun}`;
 }

@@ -25,7 +25,11 @@ export interface Stopping {
  * SIGINT and SIGTERM stop the consumer: no handler starts any more, running ones get ten seconds, what is done is acked.
  * A second signal ends the process at once, which loses nothing either: what was not acked comes again.
  */
-export function stopOnSignals(consumer: Consumer, output: Output): Stopping {
+export function stopOnSignals(
+  consumer: Pick<Consumer, 'stop'>,
+  output: Output,
+  what = 'running handlers have',
+): Stopping {
   const controller = new AbortController();
   let exitCode: number | undefined;
   let stopped: Promise<void> | undefined;
@@ -39,7 +43,7 @@ export function stopOnSignals(consumer: Consumer, output: Output): Stopping {
     }
     exitCode = code;
     stoppedAtMs = performance.now();
-    output.note(`stopping: running handlers have ${GRACE_MS / 1_000} s to finish; the same signal again ends at once`);
+    output.note(`stopping: ${what} ${GRACE_MS / 1_000} s to finish; the same signal again ends at once`);
     controller.abort();
     stopped = consumer.stop({ withinMs: GRACE_MS }).then(({ abandoned }) => {
       if (abandoned.length > 0)

@@ -74,7 +74,8 @@ export class RelayRun {
 
   readonly #onState = (ears: boolean, reason: string | undefined) => {
     this.listening = ears;
-    if (!ears) this.#warn('NT_OUTBOX_DEAF', `the relay of ${this.#settings.store.name} only polls: ${reason}`);
+    if (reason !== undefined)
+      this.#warn('NT_OUTBOX_DEAF', `the relay of ${this.#settings.store.name} only polls: ${reason}`);
   };
 
   async #renew(): Promise<void> {

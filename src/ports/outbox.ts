@@ -69,7 +69,7 @@ export interface Backlog {
 /** What a relay hears of: `woken` at every sign of a new row, `state` when the way for signs opens or closes. */
 export interface WakeListener {
   woken(): void;
-  /** `ears` says whether signs of other processes come through, and `reason` why not. */
+  /** `ears` says whether signs of other processes come through; `reason` why not, undefined where they never do. */
   state(ears: boolean, reason: string | undefined): void;
 }
 

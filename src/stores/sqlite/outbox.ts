@@ -62,7 +62,8 @@ export class SqliteOutbox<Tx> implements OutboxStore<Tx> {
 
   listen(listener: WakeListener): () => Promise<void> {
     const off = this.#signs.on(() => listener.woken());
-    listener.state(false, 'SQLite tells other processes nothing');
+    // SQLite tells other processes nothing; they poll.
+    listener.state(false, undefined);
     return async () => off();
   }
 

@@ -27,7 +27,7 @@ import { type Access, sqliteLetters } from './letters.ts';
 import { check, migrate, migrationSql, pending } from './migrations.ts';
 import { connect, openFile } from './open-database.ts';
 import { type Settings, type SqliteOptions, settings, type Wrapping } from './options.ts';
-import type { SqliteOutbox } from './outbox.ts';
+import { SqliteOutbox } from './outbox.ts';
 import { SqlitePositions } from './positions.ts';
 import { queueKey, TransactionRunner } from './runner.ts';
 import { readCounts } from './stats.ts';
@@ -114,13 +114,12 @@ class SqliteStore<Tx> implements SqliteStoreHandle<Tx> {
     this.#runner = new TransactionRunner(this.name, this.#settings);
     this.positions = new SqlitePositions(this.name, this.#settings.names, this.#runner, () => this.#ready());
     this.lanes = new SqliteLanes(this.name, this.#settings.names, this.#runner, () => this.#ready());
-    const access: Access = {
     this.outbox = new SqliteOutbox(this.name, this.#settings.names, this.#runner, {
       own: () => this.#ready(),
       callers: tx => this.#callersConnection(tx),
     });
     this.effects = effectsOn(this.name, this.#settings.names, this.#runner, () => this.#ready());
-    this.letters = sqliteLetters(this.#settings.names, {
+    const access: Access = {
       read: async work => {
         const connection = await this.#ready();
         return this.#runner.read(connection, () => own(this.name, () => work(connection)));

@@ -77,12 +77,14 @@ export class Ears {
         const echoed = new Promise<undefined>(resolve => {
           echo = () => resolve(undefined);
         });
-        await this.#line.call(me);
+        // The connection that it goes by may be half-open too.
+        const called = this.#line.call(me).then(() => echoed);
+        called.catch(() => undefined);
         const late = this.#after(
           ECHO_WITHIN_MS,
           'nothing that is notified comes through, as behind a pooler in transaction mode',
         );
-        const lost = await Promise.race([echoed, closed, late]);
+        const lost = await Promise.race([called, closed, late]);
         if (lost !== undefined) return lost;
         if (first) works();
         const gone = await Promise.race([this.#after(HEARTBEAT_MS, undefined), closed]);

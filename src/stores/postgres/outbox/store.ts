@@ -60,7 +60,7 @@ export class PostgresOutbox<Tx> implements OutboxStore<Tx> {
     const off = this.#signs.on(() => listener.woken());
     const { listen } = this.#driver;
     if (listen === undefined) {
-      listener.state(false, `${this.#driver.name} cannot listen`);
+      listener.state(false, undefined);
       return async () => off();
     }
     const ears = new Ears(listener, {
