@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ readonly command: Comman
   stats: () => import('./commands/stats.ts'),
   positions: () => import('./commands/positions.ts'),
   dead: () => import('./commands/dead.ts'),
+  effects: () => import('./commands/effects.ts'),
   relay: () => import('./commands/relay.ts'),
   outbox: () => import('./commands/outbox.ts'),
   verify: () => import('./commands/verify.ts'),
@@ -30,6 +31,7 @@ const HELP = `nevertwice: every message's effect happens once, however often the
   nevertwice stats [<module>] [--store URL]                what each consumer has done so far
   nevertwice positions [list | accept | reset] …           where consumers stand by position, and answers
   nevertwice dead [list | show | retry | discard | export] …  dead letters, and sending them through again
+  nevertwice effects [list | decide] …                     calls to others, and what became of those nobody knows of
   nevertwice relay <module> | --store URL --to URL         publishes what waits in the outbox of a store
   nevertwice outbox [list | retry | discard] …             what waits there, what is parked, and what becomes of it
   nevertwice verify <module>[#export] …                    looks for ways in which a handler acts twice or never

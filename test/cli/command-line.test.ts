@@ -28,7 +28,18 @@ describe('help', () => {
   test('--help names every command', async () => {
     const { code, stdout } = await nevertwice(['--help']);
     expect(code).toBe(0);
-    for (const command of ['run', 'migrate', 'stats', 'positions', 'dead', 'relay', 'outbox', 'verify', 'demo'])
+    for (const command of [
+      'run',
+      'migrate',
+      'stats',
+      'positions',
+      'dead',
+      'effects',
+      'relay',
+      'outbox',
+      'verify',
+      'demo',
+    ])
       expect(stdout).toContain(`nevertwice ${command} `);
   });
 
@@ -40,7 +51,10 @@ describe('help', () => {
 });
 
 test.each([
-  [['runn'], 'there is no command runn; there are run, migrate, stats, positions, dead, relay, outbox, verify, demo'],
+  [
+    ['runn'],
+    'there is no command runn; there are run, migrate, stats, positions, dead, effects, relay, outbox, verify, demo',
+  ],
   [['run'], 'run needs a module: nevertwice run <module>; see nevertwice run --help'],
   [['run', WALLET, '--stroe', 'x'], "Unknown option '--stroe'; see nevertwice run --help"],
   [
