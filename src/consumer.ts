@@ -45,6 +45,7 @@ export async function consumeLane(run: LaneRun, received: readonly Delivery[] = 
 /** An outage is waited out with the batch in hand: nothing is acked, no attempt is spent, no other delivery is taken. */
 async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch, careful: CarefulLane): Promise<void> {
   await reach(run.path, scope, 'receive', 'after', []);
+  let waited = false;
   while (!scope.stopping.aborted) {
     try {
       await careful.process(batch);
@@ -53,6 +54,7 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch, c
       return;
     } catch (error) {
       if (isNevertwiceError(error, 'NT_STOPPED')) return;
+      waited = true;
       if (isNevertwiceError(error, 'NT_UNAVAILABLE')) {
         run.path.warn('NT_UNAVAILABLE', `${run.path.consumer} pauses: ${describeError(error)}`);
         await run.downtime.pause((error as Partial<Unavailable>).retryAfterMs, scope.stopping);
@@ -63,6 +65,7 @@ async function processThroughOutages(run: LaneRun, scope: Scope, batch: Batch, c
       await run.health.recovered(scope.stopping);
     }
   }
+  if (waited) run.leftWaiting(batch);
 }
 
 /** Tells the source what became of each delivery; never for a lane that is gone. */

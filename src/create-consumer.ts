@@ -16,7 +16,7 @@ import { anyOf } from './core/on-abort.ts';
 import { Slots } from './core/slots.ts';
 import { Downtime } from './downtime.ts';
 import { connectionsPerLane, ledgerOf } from './effects/ledger.ts';
-import { undecided } from './entry.ts';
+import { type Batch, undecided } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import type { InWork, LaneRun } from './lanes.ts';
 import { healthFor } from './outage.ts';
@@ -59,8 +59,8 @@ export interface Consumer {
   run(options?: RunOptions): Promise<Summary>;
   /**
    * No handler starts any more; running ones may finish for `withinMs` (default: as long as they take) and are settled;
-   * then they are cut off and rolled back. Resolves once all is quiet, with the ids that were abandoned: they were not
-   * acked and come again. May be called any time and again.
+   * then they are cut off and rolled back. Resolves once all is quiet, with the ids that were abandoned, what waited out an outage
+   * among them: they were not acked and come again. May be called any time and again.
    */
   stop(options?: { readonly withinMs?: number }): Promise<{ readonly abandoned: readonly string[] }>;
   /**
@@ -103,7 +103,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
     circuit: settings.policy.circuit && new Circuit(settings.policy.circuit, counts, clock ?? settings.clock),
   });
 
-  async function work(run: RunOptions, stop: AbortController, cutOff: AbortController): Promise<Summary> {
+  async function work(run: RunOptions, { stop, cutOff, abandoned }: Omit<Running, 'done'>): Promise<Summary> {
     const store = required(run.store ?? options.store, 'store');
     const source = required(run.source ?? options.source, 'source');
     assertOverlap(settings, store);
@@ -148,6 +148,9 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
           position: undefined,
           readAhead: source.capabilities.readAhead === true,
           inWork,
+          leftWaiting: batch => {
+            if (stop.signal.aborted) abandoned.push(...openIds(batch));
+          },
         })
           .catch(breakOff)
           .finally(() => {
@@ -192,11 +195,12 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       const onAbort = () => stop.abort();
       if (run.signal?.aborted) onAbort();
       run.signal?.addEventListener('abort', onAbort, { once: true });
-      const done = work(run, stop, cutOff).finally(() => {
+      const parts = { stop, cutOff, abandoned: [] };
+      const done = work(run, parts).finally(() => {
         run.signal?.removeEventListener('abort', onAbort);
         running = undefined;
       });
-      running = { done, stop, cutOff, abandoned: [] };
+      running = { done, ...parts };
       return done;
     },
     async redrive(redriving = {}) {
@@ -214,11 +218,7 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
       stop.abort();
       const atDeadline = () => {
         if (cutOff.signal.aborted) return;
-        abandoned.push(
-          ...[...inWork].flatMap(({ batch }) =>
-            undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? ''),
-          ),
-        );
+        abandoned.push(...[...inWork].flatMap(({ batch }) => openIds(batch)));
         cutOff.abort(
           new NevertwiceError(
             'NT_STOPPED',
@@ -233,10 +233,13 @@ export function createConsumer<S extends Store = TransactionalStore<Sql>, B = un
         () => undefined,
       );
       clearTimeout(timer);
-      return { abandoned: [...abandoned] };
+      return { abandoned: [...new Set(abandoned)] };
     },
   };
 }
+
+const openIds = (batch: Batch): readonly string[] =>
+  undecided(batch).map(entry => entry.id ?? entry.delivery.position ?? '');
 
 const noCounts = (): Summary => ({ processed: 0, duplicates: 0, conflicts: 0, deadLetters: 0, failed: 0 });
 
@@ -244,7 +247,7 @@ interface Running {
   readonly done: Promise<Summary>;
   readonly stop: AbortController;
   readonly cutOff: AbortController;
-  /** Filled at the first deadline that passes; the answer to every `stop()` of this run. */
+  /** Filled at the first deadline that passes, and by what a stop takes out of an outage; the answer to every `stop()` of this run. */
   readonly abandoned: string[];
 }
 

@@ -41,11 +41,15 @@ export interface LaneRun {
   readonly readAhead: boolean;
   /** Holds each batch while it is in work, so that a stop can say what it abandoned. */
   readonly inWork: Chain<InWork>;
+  /** Told of a batch that a stop or a revocation took out of an outage: nobody has decided about the rest of it. */
+  leftWaiting(batch: Batch): void;
 }
 
 export function scopeOf({ path, lane, stopping, abort, retryLater, position }: LaneRun): Scope {
   // A position says that everything before it is done.
   const later = retryLater && position === undefined;
+  // What is handed back comes after what stands behind it now, of its key too.
+  const inOrder = path.policy.deadLetter === 'key';
   return {
     lane: lane.id,
     position,
@@ -53,8 +57,9 @@ export function scopeOf({ path, lane, stopping, abort, retryLater, position }: L
     abort,
     attempts: path.policy.attempts,
     // A source that cannot take one delivery back has its lane wait: going on would leave it behind.
-    busyWaitMs: later ? path.policy.busyWaitMs : Number.POSITIVE_INFINITY,
-    canRetryLater: entry => later && entry.delivery.attempt < path.policy.deliveries,
+    busyWaitMs: later && !inOrder ? path.policy.busyWaitMs : Number.POSITIVE_INFINITY,
+    canRetryLater: entry =>
+      later && !(inOrder && entry.key !== undefined) && entry.delivery.attempt < path.policy.deliveries,
   };
 }
 

@@ -62,7 +62,10 @@ export interface Policy {
    * Default 3, 1 to 100; `false` counts nothing.
    */
   readonly quarantineAfter?: number | false;
-  /** `message` (default): later messages of the same key go on. `key`: they are set aside behind it, in order. */
+  /**
+   * `message` (default): later messages of the same key go on. `key`: they are set aside behind it, in order; a message with a key
+   * is then tried in this process alone and not handed back to the source, since later ones would overtake it.
+   */
   readonly deadLetter?: 'message' | 'key';
 }
 

@@ -108,6 +108,31 @@ describe.each(allStores)('$name', ({ name: storeName, create }) => {
     },
   );
 
+  test("deadLetter: 'key' on a source that takes messages back: none with a key is handed back, to be overtaken", async () => {
+    const [name, wallet] = [freshName(), await s.wallet()];
+    const handled: string[] = [];
+    const consumer = createConsumer({
+      name,
+      store: s.store,
+      clock: manualClock(),
+      deadLetter: 'key',
+      retries: { attempts: 2, deliveries: 5 },
+      handle: async (message, context) => {
+        if (message.id === 'm2' || message.id === 'free') throw new Error('cannot');
+        await wallet.credit(context, 1);
+        handled.push(message.id);
+      },
+    });
+    const source = deliverySource([...given, { id: 'free' }], { retryLater: true });
+    await consumer.run({ source });
+    expect(source.outcomes).toEqual([...expected, 'retry-later']);
+    expect((await s.deadLetters(name)).map(({ id, kind }) => [id, kind])).toEqual([
+      ['m2', 'attempts'],
+      ['m4', 'behind'],
+    ]);
+    expect(handled).not.toContain('m4');
+  });
+
   test("deadLetter: 'message' (default): later messages of the key go on", async () => {
     const [name, wallet] = [freshName(), await s.wallet()];
     const consumer = createConsumer({
