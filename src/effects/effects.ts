@@ -71,8 +71,8 @@ export class Effects {
   async #once<R>(name: string, call: EffectCall<R>, { args, onUnknown = 'retry' }: EffectOptions): Promise<R> {
     this.#take(name);
     const { consumer, policy } = this.#path;
-    const { claim, id } = this.#entry;
-    const key = effectKey(consumer, claim, name);
+    const { claim, id, letter } = this.#entry;
+    const key = effectKey(consumer, claim, name, letter?.revision);
     const nonce = randomUUID();
     const fingerprint = args === undefined ? undefined : fingerprintOf(args);
     const intent = { key, consumer, messageId: id, name, fingerprint, nonce, leaseMs: policy.leaseMs };

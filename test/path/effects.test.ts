@@ -357,6 +357,41 @@ describe.each(places)('effects: $name', ({ open }) => {
     expect(provider.keys).toHaveLength(1);
   });
 
+  test('C82, C98: a held message is sent through again once a person has decided; changed by hand, it is another call', async () => {
+    const consumer = createConsumer({
+      name,
+      ...place,
+      retries: { attempts: 2, minMs: 1, maxMs: 2 },
+      handle: (message, context) =>
+        context.effect(
+          'charge',
+          ({ key }) => provider.charge(key, account, (message.body as { amount: number }).amount),
+          {
+            args: message.body,
+            onUnknown: 'hold',
+          },
+        ),
+    });
+    provider.refuse(500, 2);
+    const messages = ['m1', 'm2'].map(id => ({ id, body: { amount: 500 } }));
+    expect(await consumer.run({ source: memorySource(messages, { partitions: 1 }) })).toMatchObject({ deadLetters: 2 });
+    expect(await consumer.redrive()).toMatchObject({ processed: 0, failed: 2 });
+    expect(provider.charged(account)).toBe(0);
+
+    for (const { key } of await place.rows.list({ consumer: name, state: 'unknown' }))
+      await place.rows.decide(key, 'not-done');
+    const [one] = await place.store.letters!.list(name, {}, { limit: 10 });
+    expect(await consumer.redrive({ filter: { ids: [one!.id] }, edit: { body: '{"amount":700}' } })).toMatchObject({
+      processed: 1,
+    });
+    expect(await consumer.redrive()).toMatchObject({ processed: 1, failed: 0 });
+    expect(provider.charged(account)).toBe(1_200);
+    // Two were refused; the third is another message to the provider; the fourth is the second again.
+    const [first, second, third, fourth] = provider.keys;
+    expect(new Set([first, second, third]).size).toBe(3);
+    expect([first, second]).toContain(fourth);
+  });
+
   test('two copies at once make one call', async () => {
     const inboxes = [inbox(), inbox({}, place.another())];
     const outcomes = await Promise.all(
