@@ -26,6 +26,7 @@ export {
   type Incoming,
   type Outcome,
 } from './inbox.ts';
+export type { LetterContent, LetterSeal } from './letter-seal.ts';
 export type { CircuitPolicy, Policy } from './options.ts';
 export type { Summary } from './path.ts';
 export type { Attempts } from './ports/attempts.ts';

@@ -46,7 +46,7 @@ async function handle(
   await inbox.within(tx, claimsOf(path, entries), async unit => {
     const done = await handleClaimed(path, scope, entries, unit);
     const conflicts = recordVerdicts(path, entries, done);
-    await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))));
+    await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(path, entry, conflictCause(answer))));
     for (const { entry, answer } of conflicts) entry.verdict = verdictOf(path, entry, answer);
   });
   if (entries.some(entry => entry.verdict === undefined)) throw busy();
