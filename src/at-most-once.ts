@@ -1,4 +1,4 @@
-import { deadLetterFor } from './dead-letter.ts';
+import { type Cause, deadLetterFor } from './dead-letter.ts';
 import { effectsAround } from './effects/surroundings.ts';
 import type { ReadyEntry } from './entry.ts';
 import { describeError, isNevertwiceError, type Reject } from './errors.ts';
@@ -96,14 +96,9 @@ async function handleOnce(
   }
 }
 
-async function setAside(
-  path: Path,
-  inbox: LeaseInbox,
-  entry: ReadyEntry,
-  cause: Parameters<typeof deadLetterFor>[1],
-): Promise<void> {
+async function setAside(path: Path, inbox: LeaseInbox, entry: ReadyEntry, cause: Cause): Promise<void> {
   // Before the letter: when the store fails now, the message is lost like any other that is interrupted, not done again.
   entry.verdict = { verdict: 'dead-lettered', kind: cause.kind, reason: cause.reason };
   path.counts.deadLetters++;
-  await inbox.deadLetter([deadLetterFor(entry, cause)]);
+  await inbox.deadLetter([deadLetterFor(path, entry, cause)]);
 }

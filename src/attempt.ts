@@ -120,8 +120,8 @@ export async function handleClaimed(
     const indexOf = new Map(entries.map((entry, i) => [entry, i]));
     await unit.unclaim(unclaimed.map(entry => indexOf.get(entry)!));
     await unit.deadLetter([
-      ...[...handled.rejected].map(([entry, reason]) => deadLetterFor(entry, { kind: 'rejected', reason })),
-      ...[...behind].map(entry => deadLetterFor(entry, BEHIND)),
+      ...[...handled.rejected].map(([entry, reason]) => deadLetterFor(path, entry, { kind: 'rejected', reason })),
+      ...[...behind].map(entry => deadLetterFor(path, entry, BEHIND)),
     ]);
   }
   const given = await answering;

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { listHeaders } from './core/headers.ts';
 import type { Entry } from './entry.ts';
 import { errorChain, failureFingerprint, quotesAny } from './letter-errors.ts';
+import { sealed } from './letter-seal.ts';
+import type { Path } from './path.ts';
 import type { Delivery } from './ports/delivery.ts';
 import type { DeadLetter, LetterError } from './ports/store.ts';
 
@@ -22,7 +24,7 @@ export interface Cause {
   readonly error?: unknown;
 }
 
-export function deadLetterFor(entry: Entry, cause: Cause): DeadLetter {
+export function deadLetterFor({ policy }: Pick<Path, 'policy'>, entry: Entry, cause: Cause): DeadLetter {
   const { delivery } = entry;
   const payload = payloadOf(delivery);
   const bodies = [entry.message.body, delivery.body?.value, payload.length === 0 ? undefined : textOf(payload)];
@@ -40,8 +42,7 @@ export function deadLetterFor(entry: Entry, cause: Cause): DeadLetter {
     type: delivery.type,
     key: delivery.key,
     time: delivery.time,
-    headers: listHeaders(delivery.headers),
-    payload,
+    ...sealed(policy.letterSeal, { headers: listHeaders(delivery.headers), payload }),
     asJson: delivery.value === undefined && delivery.body !== undefined ? true : undefined,
     failure: failureFingerprint(cause.kind, reason, errors, [entry.id, delivery.key]),
     errors,

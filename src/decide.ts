@@ -73,11 +73,11 @@ export async function writeAside(
   const [answer] = await unit.answers();
   if (stands(cause, answer)) {
     if (unit.fresh[0]) await unit.unclaim([0]);
-    await unit.deadLetter([deadLetterFor(entry, cause)]);
+    await unit.deadLetter([deadLetterFor(path, entry, cause)]);
   } else if (unit.fresh[0]) {
     await unit.unclaim([0]);
   } else if (answer?.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
-    await unit.deadLetter([deadLetterFor(entry, conflictCause(answer))]);
+    await unit.deadLetter([deadLetterFor(path, entry, conflictCause(answer))]);
   }
   return answer;
 }

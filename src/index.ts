@@ -29,6 +29,7 @@ export {
   type Incoming,
   type Outcome,
 } from './inbox.ts';
+export type { LetterContent, LetterSeal } from './letter-seal.ts';
 export type { CircuitPolicy, Policy } from './options.ts';
 export { createOutbox, type Outbox } from './outbox/create-outbox.ts';
 export {

@@ -47,7 +47,7 @@ async function handle(
     const done = await handleClaimed(path, scope, entries, unit);
     await unit.sealOutbox();
     const conflicts = recordVerdicts(path, entries, done);
-    await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(entry, conflictCause(answer))));
+    await unit.deadLetter(conflicts.map(({ entry, answer }) => deadLetterFor(path, entry, conflictCause(answer))));
     for (const { entry, answer } of conflicts) entry.verdict = verdictOf(path, entry, answer);
   });
   if (entries.some(entry => entry.verdict === undefined)) throw busy();

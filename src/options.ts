@@ -1,5 +1,6 @@
 import type { Backoff } from './core/backoff.ts';
 import { NevertwiceError } from './errors.ts';
+import { checkedSeal, type LetterSeal } from './letter-seal.ts';
 import type { Message } from './ports/delivery.ts';
 
 /** How a consumer treats what is not an ordinary message. Every row has a default; none is mutated. */
@@ -56,6 +57,8 @@ export interface Policy {
    * the defaults. Default: none.
    */
   readonly circuit?: boolean | Partial<CircuitPolicy>;
+  /** What becomes of a message's headers and body before a dead letter stores them. Default: they are stored as they came. */
+  readonly letterSeal?: LetterSeal;
   /**
    * A message whose handler was started this often while the process ended before it returned is set aside without its handler
    * (`quarantined`). Counted once a lane has been found that was not left in an orderly way; the first death goes uncounted.
@@ -91,6 +94,7 @@ export interface ResolvedPolicy {
   readonly leaseMs: number;
   readonly fingerprint: boolean | ((message: Message<any>) => unknown);
   readonly onConflict: 'dead-letter' | 'warn' | 'accept';
+  readonly letterSeal: LetterSeal | undefined;
   readonly quarantineAfter: number | undefined;
   readonly deadLetter: 'message' | 'key';
   readonly circuit: CircuitPolicy | undefined;
@@ -116,6 +120,7 @@ export function resolvePolicy(policy: Policy): ResolvedPolicy {
     fingerprint: checkedFingerprint(policy.fingerprint ?? true),
     onConflict: oneOf('onConflict', policy.onConflict ?? 'dead-letter', ['dead-letter', 'warn', 'accept']),
     onStoreDown: oneOf('onStoreDown', policy.onStoreDown ?? 'pause', ['pause', 'throw', 'process']),
+    letterSeal: checkedSeal(policy.letterSeal),
     quarantineAfter:
       policy.quarantineAfter === false ? undefined : whole('quarantineAfter', policy.quarantineAfter ?? 3, 1, 100),
     circuit: circuitFrom(policy.circuit ?? false),

@@ -3,6 +3,7 @@ import type { Verdict } from './core/verdict.ts';
 import type { Batch, Entry } from './entry.ts';
 import { NevertwiceError } from './errors.ts';
 import { LetterGone } from './letter-in-hand.ts';
+import { opened } from './letter-seal.ts';
 import { whole } from './options.ts';
 import type { Mode, Path, Scope } from './path.ts';
 import type { LetterFilter, Letters, StoredLetter } from './ports/letters.ts';
@@ -163,12 +164,15 @@ async function again(
   letter: StoredLetter,
   { edit, by, reason, signal }: RedriveOptions & { readonly signal: AbortSignal },
 ): Promise<RedrivenLetter> {
-  const changes = edit === undefined ? undefined : letterEdit(letter, edit);
+  const plain = opened(path.policy.letterSeal, letter);
+  if (plain === undefined)
+    return outcome(letter, 'failed', 'its body is sealed, and letterSeal of this consumer has no open');
+  const changes = edit === undefined ? undefined : letterEdit(path, plain, edit);
   // Committed before anything is tried, so that who tries is known whatever becomes of the process.
   const begun = await letters.begin(path.consumer, letter.id, { by, reason }, changes);
   if (begun === undefined) return outcome(letter, await whose(letters, letter));
   return underLetterLease(path, letters, begun, async () => {
-    const entry = await entryOf(path, begun);
+    const entry = await entryOf(path, opened(path.policy.letterSeal, begun)!);
     try {
       await processBatch(path, scopeOf(path, begun, signal), {
         deliveries: [entry.delivery],

@@ -4,12 +4,14 @@ import type { Entry } from './entry.ts';
 import { isNevertwiceError } from './errors.ts';
 import { identify, idOf } from './identify.ts';
 import { identityOf } from './identity/identity.ts';
+import { sealed } from './letter-seal.ts';
 import type { Path } from './path.ts';
 import type { Delivery } from './ports/delivery.ts';
 import type { LetterEdit, StoredLetter } from './ports/letters.ts';
 import type { DeadLetter } from './ports/store.ts';
 
 /** The message of a dead letter, on its way through the path once more. */
+/** `letter` is open: see `opened`. */
 export async function entryOf(path: Path, letter: StoredLetter): Promise<Entry> {
   const [entry] = await identify(identifiedLike(path, letter), [deliveryOf(letter, letter)]);
   const { id, dedupe, revision } = letter;
@@ -84,12 +86,21 @@ export interface MessageEdit {
   readonly body?: Uint8Array | string | undefined;
 }
 
-/** The edit in a letter's own terms: a header that is given takes the place of all of its name. */
-export function letterEdit(letter: StoredLetter, { headers, body }: MessageEdit): LetterEdit {
-  return {
+/**
+ * The edit in a letter's own terms: a header that is given takes the place of all of its name. `letter` is open, and the edit is
+ * sealed again where the letter was.
+ */
+export function letterEdit({ policy }: Path, letter: StoredLetter, { headers, body }: MessageEdit): LetterEdit {
+  const edit = {
     headers: headers === undefined ? undefined : withHeaders(letter.headers, headers),
     payload: typeof body === 'string' ? Buffer.from(body) : body,
   };
+  if (letter.sealed !== true) return edit;
+  const { headers: sealedHeaders, payload } = sealed(policy.letterSeal, {
+    headers: edit.headers ?? letter.headers,
+    payload: edit.payload ?? letter.payload,
+  });
+  return { headers: sealedHeaders, payload };
 }
 
 function withHeaders(

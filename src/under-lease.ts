@@ -85,7 +85,7 @@ async function heldOrDecided<E extends Entry>(
   const { answer, nonce, token } = grant;
   if (answer.answer === 'fresh') return { claim: entry.claim!, nonce: nonce!, token: token! };
   if (answer.answer === 'conflict' && path.policy.onConflict === 'dead-letter') {
-    await inbox.deadLetter([deadLetterFor(entry, conflictCause(answer))]);
+    await inbox.deadLetter([deadLetterFor(path, entry, conflictCause(answer))]);
   }
   entry.verdict = verdictOf(path, entry, answer);
   return undefined;
@@ -248,7 +248,7 @@ async function setAside(
   held: Held | undefined,
   cause: Cause,
 ): Promise<void> {
-  await inbox.deadLetter([deadLetterFor(entry, cause)]);
+  await inbox.deadLetter([deadLetterFor(path, entry, cause)]);
   if (held !== undefined) await inbox.release([held]);
   path.counts.deadLetters++;
   entry.verdict = { verdict: 'dead-lettered', kind: cause.kind, reason: cause.reason };

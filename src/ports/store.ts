@@ -68,6 +68,8 @@ export interface DeadLetter {
   readonly payload: Uint8Array;
   /** True where the body came as a value: then `payload` is JSON of it, and is not decoded again. */
   readonly asJson?: boolean | undefined;
+  /** True where `headers` and `payload` are what the consumer's `letterSeal` made of them. */
+  readonly sealed?: boolean | undefined;
   /** 16 hex digits, the same for failures of one kind whatever message they met: for grouping. */
   readonly failure?: string | undefined;
   /** The error and what caused it, the outermost first; at most 8. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createConsumer, type RedriveOptions, Reject } from '../../src/index.ts';
+import { createConsumer, type LetterContent, type RedriveOptions, Reject } from '../../src/index.ts';
 import { Gates } from '../../src/testing/gates.ts';
 import { manualClock } from './clock.ts';
 import { deliverySource, type Given } from './deliveries.ts';
@@ -219,6 +219,70 @@ describe.each(allStores)('$name', ({ create }) => {
       ['conflict', 'the same id '],
       ['rejected', 'still closed'],
     ]);
+  });
+
+  test('letterSeal: nothing is stored as it came, and a redrive opens it; without open it stays', async () => {
+    const flip = (bytes: Uint8Array) => Uint8Array.from(bytes, byte => byte ^ 0xff);
+    const seal = ({ headers, payload }: LetterContent): LetterContent => ({
+      headers: headers.map(
+        ([name, value]) => [name, Buffer.from(flip(Buffer.from(value))).toString('base64')] as const,
+      ),
+      payload: flip(payload),
+    });
+    const open = ({ headers, payload }: LetterContent): LetterContent => ({
+      headers: headers.map(
+        ([name, value]) => [name, Buffer.from(flip(Buffer.from(value, 'base64'))).toString()] as const,
+      ),
+      payload: flip(payload),
+    });
+    const given = ['m1', 'm2'].map(id => ({
+      headers: { 'message-id': id, mail: 'ada@x.example' },
+      body: { name: 'Ada' },
+    }));
+    const { consumer, failing, letters, order, made } = await setUp(given, ['m1', 'm2'], {
+      letterSeal: { seal, open },
+    });
+    const stored = await letters();
+    for (const letter of stored) {
+      const text = JSON.stringify([letter.headers, letter.errors]) + Buffer.from(letter.payload).toString('latin1');
+      expect(text).not.toMatch(/ada@x|Ada/);
+      expect(letter.sealed).toBe(true);
+    }
+    expect(await consumer.redrive()).toMatchObject({ failed: 2 });
+    failing.clear();
+    const without = createConsumer({
+      name: consumer.name,
+      store: s.store,
+      handle: () => undefined,
+      letterSeal: { seal },
+    } as never);
+    expect(await without.redrive()).toMatchObject({ failed: 2, processed: 0 });
+    const edit = { headers: { mail: 'bob@x.example' }, body: '{"name":"Bob"}' };
+    failing.add('m2');
+    expect(await consumer.redrive({ filter: { messageId: 'm2' }, edit })).toMatchObject({ failed: 1 });
+    const [, revised] = await letters();
+    expect(Buffer.from(revised!.payload).toString('latin1')).not.toContain('Bob');
+    expect(Buffer.from(open(revised!).payload).toString()).toBe('{"name":"Bob"}');
+    failing.clear();
+    expect(await made().redrive()).toMatchObject({ processed: 2 });
+    expect(order).toEqual(['m1', 'm2']);
+  });
+
+  test('letterSeal that throws stores nothing and acks nothing', async () => {
+    const letterSeal = {
+      seal: () => {
+        throw new Error('the key is away');
+      },
+    };
+    const name = freshName();
+    const handle = () => {
+      throw new Reject('no');
+    };
+    const consumer = createConsumer({ name, store: s.store, handle, letterSeal } as never);
+    const source = deliverySource([{ id: 'm1' }]);
+    await expect(consumer.run({ source })).rejects.toMatchObject({ code: 'NT_CONFIG' });
+    expect(source.outcomes).toEqual([undefined]);
+    expect(await s.store.letters!.list(name, {}, { limit: 1 })).toEqual([]);
   });
 
   test('the error chain is bounded and repeats nothing of the body', async () => {

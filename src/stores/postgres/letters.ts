@@ -9,7 +9,7 @@ import { readable } from './unit.ts';
 const COLUMNS = `id::text AS id, encode(dedupe, 'hex') AS dedupe, message_id, kind, reason, attempts::text AS attempts, lane,
   position, type, key, (extract(epoch FROM time) * 1000)::bigint::text AS time, headers, encode(payload, 'hex') AS payload,
   (extract(epoch FROM coalesce(first_at, at)) * 1000)::bigint::text AS first_at, (extract(epoch FROM at) * 1000)::bigint::text AS at,
-  (extract(epoch FROM closed_at) * 1000)::bigint::text AS closed_at, failure, errors, as_json::text AS as_json,
+  (extract(epoch FROM closed_at) * 1000)::bigint::text AS closed_at, failure, errors, as_json::text AS as_json, sealed::text AS sealed,
   revision::text AS revision, original, history, outcome`;
 
 /** What a person asks of and does with dead letters. Each is one statement. */

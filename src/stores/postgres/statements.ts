@@ -84,10 +84,11 @@ WHERE consumer = $1::int AND closed_at IS NULL
   // the order given, which is the one in which messages of a key go through again.
   const deadLetter = named(`INSERT INTO ${t.quoted.deadLetters}
   (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload, first_at,
-   failure, errors, as_json)
+   failure, errors, as_json, sealed)
 SELECT $1::int, decode(l->>'dedupe', 'hex'), l->>'messageId', l->>'kind', l->>'reason', (l->>'attempts')::int, l->>'lane',
        l->>'position', l->>'type', l->>'key', to_timestamp((l->>'time')::double precision / 1000.0), l->>'headers',
-       decode(l->>'payload', 'hex'), now(), l->>'failure', l->>'errors', (l->>'asJson')::boolean
+       decode(l->>'payload', 'hex'), now(), l->>'failure', l->>'errors', (l->>'asJson')::boolean,
+       (l->>'sealed')::boolean
 FROM json_array_elements($2::text::json) WITH ORDINALITY AS u(l, n)
 ORDER BY n
 ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL

@@ -190,6 +190,7 @@ function lettersJson(letters: readonly DeadLetter[]): string {
       failure: letter.failure ?? null,
       errors: letter.errors === undefined ? null : readable(JSON.stringify(letter.errors)),
       asJson: letter.asJson ?? null,
+      sealed: letter.sealed ?? null,
     })),
   );
 }

@@ -134,12 +134,13 @@ function jsonOf(letter: DeadLetter): string {
     time,
     headers,
     asJson,
+    sealed,
     failure,
     errors,
   } = letter;
   const payload = Buffer.from(letter.payload).toString('base64');
   const rest = { messageId, dedupe, reason, kind, attempts, lane, position, type, key, time, headers };
-  return JSON.stringify({ ...rest, payload, asJson, failure, errors });
+  return JSON.stringify({ ...rest, payload, asJson, sealed, failure, errors });
 }
 
 function noteOf({ revision, history, original }: StoredLetter): string {

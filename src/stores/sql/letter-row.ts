@@ -23,7 +23,8 @@ export function letterFrom(consumer: string, row: LetterRow): StoredLetter {
     time: date('time'),
     headers: JSON.parse(text('headers')!) as DeadLetter['headers'],
     payload: Buffer.from(text('payload')!, 'hex'),
-    asJson: row.as_json === 'true' || Number(row.as_json) === 1 ? true : undefined,
+    asJson: flag(row.as_json),
+    sealed: flag(row.sealed),
     failure: text('failure'),
     errors: JSON.parse(text('errors') ?? '[]') as DeadLetter['errors'],
     firstAt: date('first_at')!,
@@ -35,6 +36,8 @@ export function letterFrom(consumer: string, row: LetterRow): StoredLetter {
     original: original === undefined ? undefined : originalFrom(original),
   };
 }
+
+const flag = (value: unknown) => (value === 'true' || Number(value) === 1 ? true : undefined);
 
 function originalFrom(text: string): StoredLetter['original'] {
   const { headers, payload } = JSON.parse(text) as { readonly headers: string; readonly payload: string };

@@ -12,8 +12,8 @@ export function insertDeadLetters(
 ): void {
   const insert = `INSERT INTO ${names.quoted.deadLetters}
     (consumer, dedupe, message_id, kind, reason, attempts, lane, position, type, key, time, headers, payload, failure, errors,
-     as_json, at, first_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${NOW}, ${NOW})
+     as_json, sealed, at, first_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${NOW}, ${NOW})
     ON CONFLICT (consumer, dedupe) WHERE closed_at IS NULL DO UPDATE
     SET kind = excluded.kind, reason = excluded.reason, attempts = excluded.attempts, at = excluded.at,
       failure = excluded.failure, errors = excluded.errors`;
@@ -36,6 +36,7 @@ export function insertDeadLetters(
       letter.failure ?? null,
       letter.errors === undefined ? null : JSON.stringify(letter.errors),
       letter.asJson === true ? 1n : null,
+      letter.sealed === true ? 1n : null,
     );
   }
 }

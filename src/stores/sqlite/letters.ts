@@ -105,7 +105,7 @@ function list(
   and(`at >= ${NOW} - ?`, filter.newerThanMs === undefined ? undefined : BigInt(Math.round(filter.newerThanMs)));
   and('id > ?', after === undefined ? undefined : BigInt(after));
   const read = `SELECT CAST(id AS TEXT) AS id, lower(hex(dedupe)) AS dedupe, message_id, kind, reason, attempts, lane, position, type,
-      key, time, headers, hex(payload) AS payload, coalesce(first_at, at) AS first_at, at, closed_at, failure, errors, as_json,
+      key, time, headers, hex(payload) AS payload, coalesce(first_at, at) AS first_at, at, closed_at, failure, errors, as_json, sealed,
       revision, original, history, outcome
     FROM ${names.quoted.deadLetters} AS d WHERE ${where.join(' AND ')} ORDER BY d.id LIMIT ${limit}`;
   return connection.all<LetterRow>(read, ...values).map(row => letterFrom(consumer, row));
