@@ -2,6 +2,7 @@ import type { Result } from './contest.ts';
 import { kafkaScaleSuite } from './kafka/scale-suite.ts';
 import { kafkaSuite } from './kafka/suite.ts';
 import { leasesSuite } from './leases/suite.ts';
+import { outboxSuite } from './outbox/suite.ts';
 import { packageSuite } from './package.ts';
 import { sqlSuite } from './sql/suite.ts';
 import { verifySuite } from './verify/suite.ts';
@@ -26,4 +27,12 @@ export interface Suite {
   run(options: BenchOptions): Promise<readonly Result[]>;
 }
 
-export const suites: readonly Suite[] = [sqlSuite, kafkaSuite, kafkaScaleSuite, leasesSuite, verifySuite, packageSuite];
+export const suites: readonly Suite[] = [
+  sqlSuite,
+  kafkaSuite,
+  kafkaScaleSuite,
+  leasesSuite,
+  outboxSuite,
+  verifySuite,
+  packageSuite,
+];

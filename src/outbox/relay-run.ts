@@ -29,6 +29,8 @@ export class RelayRun {
   readonly #stopping = new AbortController();
   readonly #cutOff = new AbortController();
   readonly #warn = warner();
+  /** How many times a part's share of a batch each worker asks for. */
+  readonly #widths: number[] = [];
   /** All wait for one pause of a destination that is down. */
   #pause: Promise<void> | undefined;
   #outages = 0;
@@ -134,7 +136,7 @@ export class RelayRun {
 
   /** One batch. False when there was nothing to do. */
   async #round(worker: number, undeleted: WaitingRow[]): Promise<boolean> {
-    const { concurrency, maxBatch } = this.#settings;
+    const { concurrency } = this.#settings;
     const { outbox } = this.#settings.store;
     await this.#membership.ensure();
     await this.#remove(undeleted);
@@ -142,7 +144,7 @@ export class RelayRun {
     if (held.length > MOST_HELD) return false;
     const parts = this.#membership.parts.filter((_, i) => i % concurrency === worker);
     await this.#reach('read', 'before', []);
-    const rows = await outbox.read(parts, held, maxBatch);
+    const rows = await this.#read(worker, parts, held);
     if (rows.length === 0) return false;
     await this.#reach('read', 'after', rows);
     await outbox.moveBehind(rows.filter(row => row.behind));
@@ -151,6 +153,20 @@ export class RelayRun {
       undeleted,
     );
     return true;
+  }
+
+  /** At most a batch. Where few of the parts have rows, more is asked of each, or a single busy key would come in crumbs. */
+  async #read(worker: number, parts: readonly number[], held: readonly number[]): Promise<readonly WaitingRow[]> {
+    const { maxBatch, store } = this.#settings;
+    const width = this.#widths[worker] ?? 1;
+    const limit = maxBatch * width;
+    const rows = await store.outbox.read(parts, held, limit);
+    const share = Math.ceil(limit / parts.length);
+    const full = [...Map.groupBy(rows, row => row.part).values()].some(ofPart => ofPart.length >= share);
+    if (rows.length >= maxBatch) this.#widths[worker] = 1;
+    else if (full) this.#widths[worker] = Math.min(2 * width, parts.length);
+    // Sorted, so what is left of each key is its beginning.
+    return rows.slice(0, maxBatch);
   }
 
   async #publish(rows: readonly WaitingRow[], undeleted: WaitingRow[]): Promise<void> {

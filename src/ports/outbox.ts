@@ -93,7 +93,10 @@ export interface OutboxStore<Tx> {
   /** Begins or prolongs a relay's membership by `leaseMs`, and says which parts are its own now. */
   join(relay: string, leaseMs: number): Promise<readonly number[]>;
   leave(relay: string): Promise<void>;
-  /** The oldest rows of each part, without those whose hash is in `held`; at most `limit`, in the order of `seq`. */
+  /**
+   * The oldest rows of each part, without those whose hash is in `held`, in the order of `seq`; about `limit` together, of each
+   * part at least one where there is one.
+   */
   read(parts: readonly number[], held: readonly number[], limit: number): Promise<readonly WaitingRow[]>;
   /** Deletes acknowledged rows; by id too, as after a failover a number may stand for another row. */
   remove(rows: readonly WaitingRow[]): Promise<void>;

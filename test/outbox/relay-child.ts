@@ -12,7 +12,7 @@ function at(place: (typeof PLACES)[number]): boolean {
 }
 
 function die(): void {
-  process.kill(process.pid, 'SIGKILL');
+  process.kill(process.pid, job.freezes ? 'SIGSTOP' : 'SIGKILL');
 }
 
 async function open(): Promise<{ store: TransactionalStore<any>; close(): Promise<void> }> {

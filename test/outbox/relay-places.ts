@@ -18,6 +18,8 @@ export interface RelayJob {
   readonly place?: (typeof PLACES)[number];
   /** At which arrival at the place it dies. */
   readonly nth?: number;
+  /** It stops there (SIGSTOP) instead of dying. */
+  readonly freezes?: boolean;
   /** How long each publication takes. */
   readonly slowMs?: number;
   readonly leaseMs: number;

@@ -169,10 +169,12 @@ test('a demoted primary (25006) pauses the relay; nothing is lost, and nothing i
     );
   // What is in a batch when it happens is acknowledged and cannot be deleted.
   let demoted = false;
+  let inHand = 0;
   const points = {
     reach: async ({ step, edge }: { step: string; edge: string }) => {
       if (demoted || step !== 'publish' || edge !== 'after') return;
       demoted = true;
+      inHand = published.length;
       await pool.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
       await sessions();
     },
@@ -185,7 +187,7 @@ test('a demoted primary (25006) pauses the relay; nothing is lost, and nothing i
     relay,
     async () => {
       await until('it pauses', () => demoted && relay.summary.outages > 2, 15_000);
-      expect(published).toHaveLength(10);
+      expect([published.length, inHand > 0 && inHand < 40]).toEqual([inHand, true]);
       await pool.query(
         `SET default_transaction_read_only = off; ALTER DATABASE ${name} SET default_transaction_read_only = off`,
       );

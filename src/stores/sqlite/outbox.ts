@@ -85,11 +85,13 @@ export class SqliteOutbox<Tx> implements OutboxStore<Tx> {
   }
 
   async read(parts: readonly number[], held: readonly number[], limit: number): Promise<readonly WaitingRow[]> {
+    if (parts.length === 0) return [];
+    const share = Math.ceil(limit / parts.length);
     const connection = await this.#connections.own();
     const rows = await this.#runner.read(connection, () =>
-      own(this.#store, () => parts.flatMap(part => readRows(connection, this.#names, part, held, limit))),
+      own(this.#store, () => parts.flatMap(part => readRows(connection, this.#names, part, held, share))),
     );
-    return rows.toSorted((a, b) => (a.seq < b.seq ? -1 : 1)).slice(0, limit);
+    return rows.toSorted((a, b) => (a.seq < b.seq ? -1 : 1));
   }
 
   async remove(rows: readonly WaitingRow[]): Promise<void> {

@@ -40,7 +40,7 @@ FROM unnest(string_to_array($1, ',')::smallint[]) AS p(part)
 CROSS JOIN LATERAL (
   SELECT * FROM ${outbox} r WHERE r.part = p.part AND r.hash <> ALL (string_to_array($2, ',')::int[])
   ORDER BY r.seq LIMIT $3::int) AS o
-ORDER BY o.seq LIMIT $3::int`);
+ORDER BY o.seq`);
 
   const list = `unnest(string_to_array($1, ',')::smallint[], string_to_array($2, ',')::bigint[], string_to_array($3, ',')) AS d(part, seq, id)`;
   const listed = (rows: readonly WaitingRow[]) => [
@@ -70,7 +70,11 @@ SELECT id FROM ${relays} WHERE until > clock_timestamp() ORDER BY id`,
         [],
       ),
     leave: relay => once(`DELETE FROM ${relays} WHERE id = $1`, [relay]),
-    read: (parts, held, limit) => ({ ...read, values: [parts.join(','), held.join(','), limit] }),
+    // Of each part its share: rows beyond it would be read for nothing, and come with the next read.
+    read: (parts, held, limit) => ({
+      ...read,
+      values: [parts.join(','), held.join(','), Math.ceil(limit / parts.length)],
+    }),
     remove: rows => ({ ...remove, values: listed(rows) }),
     refused: (row, reason) =>
       once(`UPDATE ${outbox} o SET attempts = attempts + 1, reason = $4 WHERE ${isRow} RETURNING attempts`, [
