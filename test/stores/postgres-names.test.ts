@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createInbox, type Sql } from '../../src/index.ts';
+import { createInbox, createOutbox, type Sql } from '../../src/index.ts';
 import type { DeadLetter } from '../../src/ports/store.ts';
 import { postgresStore } from '../../src/stores/postgres/index.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
@@ -75,6 +75,18 @@ describe.each([{ pipeline: true }, { pipeline: false }])('names of schema and ta
     );
     await store.positions.save('other', 'lane', '17');
     expect(await store.positions.load('other', 'lane')).toBe('17');
+    const outbox = createOutbox({ store });
+    await store.transaction(tx => outbox.add(tx, { topic: 't', key: 'k', payload: 1 }));
+    const parts = await store.outbox.join('r', 60_000);
+    const [row] = await store.outbox.read(parts, [], 10);
+    expect(await store.outbox.refused(row!, 'no')).toBe(1);
+    await store.outbox.park(row!);
+    expect(await store.outbox.parked(10)).toMatchObject([{ seq: row!.seq, reason: 'no' }]);
+    expect(await store.outbox.retry(row!.seq)).toBe(true);
+    await store.outbox.moveBehind([row!]);
+    await store.outbox.remove([row!]);
+    await store.outbox.leave('r');
+    expect(await store.outbox.backlog()).toMatchObject({ waiting: 0, parked: 0 });
     const counts = (await store.stats()).map(row => [row.consumer, row.processed, row.deadLetters]);
     expect(counts).toEqual(
       expect.arrayContaining([
