@@ -51,9 +51,11 @@ export const verifySuite: Suite = {
     const rounds = quick ? 1 : 3;
     const server = await startPostgres({ durable: false });
     const measures: Record<(typeof rows)[number]['id'], () => Promise<number>> = {
-      'verify.inProcess': () => msPerExecution({ handler: inboxFactory, ...inboxFixture, postgres: server.url }),
-      'verify.process': () => msPerExecution({ handler: RIGHT, postgres: server.url, bounds: INTERLEAVED }),
-      'verify.kill': () => msPerExecution({ handler: RIGHT, postgres: server.url, bounds: KILLED }),
+      'verify.inProcess': () =>
+        msPerExecution({ handler: inboxFactory, ...inboxFixture, postgres: server.url, concurrency: 2 }),
+      'verify.process': () =>
+        msPerExecution({ handler: RIGHT, postgres: server.url, bounds: INTERLEAVED, concurrency: 2 }),
+      'verify.kill': () => msPerExecution({ handler: RIGHT, postgres: server.url, bounds: KILLED, concurrency: 2 }),
       'verify.story': async () => {
         const times = [];
         for (const handler of COMMON) times.push(await msToStory(handler));

@@ -1,5 +1,5 @@
 import { classifyFailure } from '../core/failures.ts';
-import { isNevertwiceError, NevertwiceError } from '../errors.ts';
+import { isNevertwiceError, isOutage, NevertwiceError } from '../errors.ts';
 import type { WaitingRow } from '../ports/outbox.ts';
 import { ID_HEADER } from './row.ts';
 
@@ -66,9 +66,10 @@ export interface Failure {
 const LATER: ReadonlySet<string> = new Set(['NT_BUSY', 'NT_COMMIT_UNKNOWN', 'NT_LANE_LOST', 'NT_LEASE_LOST']);
 
 export function failureFrom(error: unknown): Failure {
+  if (isOutage(error)) return { kind: 'down', final: false, error };
   if (isNevertwiceError(error)) {
     if (LATER.has(error.code)) return { kind: 'later', final: false, error };
-    if (error.code === 'NT_STORE_DOWN' || error.code === 'NT_SOURCE_DOWN') return { kind: 'down', final: false, error };
+    if (error.code === 'NT_SOURCE_DOWN') return { kind: 'down', final: false, error };
     return { kind: 'refused', final: error.code === 'NT_REJECTED', error };
   }
   const failure = classifyFailure(error);

@@ -79,7 +79,10 @@ export interface VerifyOptions extends VerifyFixture {
   readonly redis?: string;
   /** Plays one execution again, from a report. */
   readonly replay?: string;
-  /** Executions that are played at a time, each on tables of its own. Default: one a core, at most four; one with `redis`. */
+  /**
+   * Executions that are played at a time, each on tables of its own: from the start where it is given. Default: after 50
+   * executions one a core, at most four. Always one with `redis`.
+   */
   readonly concurrency?: number;
   /** Goes on after the first failure. Default false. */
   readonly keepGoing?: boolean;

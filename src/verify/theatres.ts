@@ -44,7 +44,7 @@ export class Theatres {
   }
 
   /** Opens the others, where there are cores for them; each can be played on when `prepare` has said true. */
-  openOthers(prepare: (theatre: Theatre) => Promise<boolean>): void {
+  async openOthers(prepare: (theatre: Theatre) => Promise<boolean>): Promise<void> {
     const { concurrency, redis } = this.#options;
     // A server of the user's has one database for us.
     const most = redis === undefined ? (concurrency ?? Math.min(MOST, availableParallelism())) : 1;
@@ -58,6 +58,7 @@ export class Theatres {
       }
       // They only make it faster: what goes wrong here is left to the first one.
     })().catch(() => undefined);
+    await this.#opening;
   }
 
   async #open(postgres: string | undefined): Promise<Theatre> {

@@ -111,6 +111,8 @@ class Verification {
     const convictions: Conviction[] = [];
     const { bounds, budgetMs } = this.#plan;
     let longest = 1;
+    // Whoever says a number wants it from the start.
+    if (this.#options.concurrency !== undefined) await this.#openOthers();
     const earlier = this.#searched;
     let walking = false;
     const look = async (player: Player, how: How) => {
@@ -146,7 +148,7 @@ class Verification {
       progress: ({ executions, completeTo }) => {
         this.#searched = earlier + executions;
         progress(executions, completeTo);
-        if (executions > ALONE) this.#theatres.openOthers(theatre => this.#prepare(theatre));
+        if (executions > ALONE) void this.#openOthers();
       },
     });
     if (!searched.complete && convictions.length === 0) {
@@ -253,6 +255,10 @@ class Verification {
     await theatre.fresh();
     await theatre.postgres?.learnTables();
     await theatre.sqlite?.learnTables();
+  }
+
+  #openOthers(): Promise<void> {
+    return this.#theatres.openOthers(theatre => this.#prepare(theatre));
   }
 
   /** Another theatre is of use when a plain delivery leaves there what it left on the first. */
