@@ -25,6 +25,8 @@ const consumer = createConsumer({
   store,
   dedupe,
   maxBatch: 20,
+  // The kills are no message's fault, and may meet the same one again and again.
+  quarantineAfter: 100,
   async handle({ id, body }, { sql }) {
     const { account, amount } = body as { account: string; amount: number };
     await sql`UPDATE wallet SET balance = balance + ${amount} WHERE account = ${account}`;

@@ -31,7 +31,7 @@ async function consume(
   const consumer = createConsumer({
     name: 'shop',
     store: w.store,
-    backoff: { minMs: 1, maxMs: 2 },
+    retries: { minMs: 1, maxMs: 2 },
     ...options,
   } as never);
   const run = consumer.run({ source: broker.source({ group: 'g' }) });

@@ -73,7 +73,7 @@ forEachKafkaClient(client => {
     await add(3);
     const one = relay(kafkaDestination({ client: client.make('127.0.0.1:1') }), { publishTimeoutMs: 1_500 });
     const found = () => one.summary.outages > 0;
-    await whileRunning(one, () => until('it was found down', found, 20_000)).catch(error => {
+    await whileRunning(one, () => until('it was found down', found, 8_000)).catch(error => {
       // A client that goes on trying by itself is given up by the time limit, which is nobody's fault either.
       if (one.summary.refused > 0) throw error;
     });

@@ -170,7 +170,7 @@ test('options that are wrong are refused by name', () => {
     [() => sqliteStore(':memory:', { busyTimeoutMs: -1 }), /busyTimeoutMs/],
     [() => sqliteStore(':memory:', { migrate: 'later' as never }), /migrate/],
     [() => sqliteStore(':memory:', { tables: { inbox: 'x', positions: 'X' } }), /same name/],
-    [() => sqliteStore(':memory:', { tables: { outbox: 'x' } as never }), /tables.outbox/],
+    [() => sqliteStore(':memory:', { tables: { drafts: 'x' } as never }), /tables.drafts/],
     [() => sqliteStore(':memory:', { tablePrefix: 'x'.repeat(60) }), /63 bytes/],
     [() => sqliteStore(':memory:', { wrap: (db: unknown) => db } as never), /belong together/],
   ];

@@ -37,7 +37,15 @@ const points: Points = {
   },
 };
 
-const common = { name: 'wallet', concurrency: 2, maxBatch: 8, setup, body: trusted<Credit>() };
+// The kills are no message's fault, and may meet the same one again and again.
+const common = {
+  name: 'wallet',
+  concurrency: 2,
+  maxBatch: 8,
+  quarantineAfter: 100,
+  setup,
+  body: trusted<Credit>(),
+};
 type Context = TransactionContext<unknown>;
 
 async function handle(message: Message<Credit>, { sql }: Context): Promise<void> {

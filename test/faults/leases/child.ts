@@ -45,6 +45,8 @@ const consumer = createConsumer({
   source: jsonlSource(job.input),
   leaseMs: job.leaseMs,
   maxBatch: 4,
+  // The kills are no message's fault, and may meet the same one again and again.
+  quarantineAfter: 100,
   handle: async ({ id }: Message<unknown>, { token }: LeaseContext) => {
     pass('effect before', [id]);
     effect(id, token);
