@@ -18,6 +18,8 @@ if (args.includes('--long')) process.env.NEVERTWICE_KILLS ??= FULL_KILLS;
 
 const tally: Tally = { passed: 0, failed: 0, skipped: 0 };
 const leftOut: string[] = [];
+// Named again at the end, where a reader of a long log looks first.
+const failures: string[] = [];
 const start = performance.now();
 console.log(`Node.js ${process.version} on ${process.platform} ${process.arch}`);
 
@@ -49,6 +51,7 @@ if (tally.passed === 0 && tally.failed === 0) {
   console.log('\nNothing ran, which is a failure.');
   tally.failed = 1;
 }
+if (failures.length > 0) console.log(['\nFailed', ...failures].join('\n  '));
 process.exitCode = tally.failed > 0 ? 1 : 0;
 console.log(`\nTook ${Math.round((performance.now() - start) / 1000)} s.`);
 const skipped = tally.skipped > 0 ? `, ${tally.skipped} skipped` : '';
@@ -101,9 +104,10 @@ async function reasonToLeaveOut(group: SuiteGroup): Promise<string | undefined> 
 function addCount(file: string, code: number): void {
   const { passed, failed, skipped } = existsSync(file)
     ? (JSON.parse(readFileSync(file, 'utf8')) as Count)
-    : { passed: 0, failed: 0, skipped: [] };
+    : { passed: 0, failed: [], skipped: [] };
   tally.passed += passed;
-  tally.failed += failed === 0 && code !== 0 ? 1 : failed;
+  tally.failed += failed.length === 0 && code !== 0 ? 1 : failed.length;
+  failures.push(...failed);
   tally.skipped += skipped.length;
   if (skipped.length > 0) console.log(['Skipped', ...skipped].join('\n  '));
 }

@@ -100,7 +100,7 @@ describe.each([{ pipeline: true }, { pipeline: false }])('pg with pipeline $pipe
     // with COMMIT it is not, and what hangs fails by the epoch.
     await until('it has come back', async () => {
       const { rows } = await admin.query(
-        `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%lanes%'`,
+        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%lanes%'`,
       );
       return rows.length > 0 || handled.length > 1;
     });

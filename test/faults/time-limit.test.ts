@@ -167,7 +167,7 @@ test('C23: handlers that overlap: the one that is late takes the transaction wit
   await endsWithin(10_000, 'all are processed', broker.drained('pay'));
   await until('nothing sleeps on the server', async () => {
     const { rows } = await admin.query(
-      "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(%' AND state = 'active' AND pid <> pg_backend_pid()",
+      "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(%' AND state = 'active' AND pid <> pg_backend_pid()",
     );
     return rows.length === 0;
   });

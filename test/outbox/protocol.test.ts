@@ -31,7 +31,9 @@ const message = (id: string, key: string | undefined = 'k') => ({ topic: 't', ..
 /** A statement of somebody waits for a lock that is not a row's. */
 const somebodyWaits = () =>
   until('somebody waits', async () => {
-    const { rows } = await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+    const { rows } = await pool.query(
+      "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
     return rows.length > 0;
   });
 

@@ -115,7 +115,10 @@ test('C109: behind a pooler in transaction mode the relay says that it only poll
     expect.stringContaining('pooler in transaction mode'),
   ]);
   // No lock and no setting of a session is left anywhere.
-  const { rows } = await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory'");
+  const { rows } = await pool.query(
+    `SELECT FROM pg_locks WHERE locktype = 'advisory'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  );
   expect(rows).toEqual([]);
 });
 

@@ -141,7 +141,7 @@ describe('the TransactionSql of postgres.js', () => {
     await expect(limited(tx => tx`SELECT pg_sleep(20)`)).rejects.toMatchObject({ code: 'NT_HANDLER_TIMEOUT' });
     expect(performance.now() - start).toBeLessThan(10_000);
     const running =
-      await sql`SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(20)%' AND pid <> pg_backend_pid() AND state = 'active'`;
+      await sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(20)%' AND pid <> pg_backend_pid() AND state = 'active'`;
     expect(running).toHaveLength(0);
     expect((await limited(tx => tx`INSERT INTO ledger VALUES ('a')`)).status).toBe('processed');
     expect(await ledger()).toEqual(['a']);
