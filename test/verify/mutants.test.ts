@@ -96,8 +96,8 @@ const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'stores/postgres/clients/pg.ts',
-        line: 'await this.#commit(connection, guard, last);',
-        instead: 'this.#commit(connection, guard, last).catch(() => undefined);',
+        line: 'await this.#commit(connection, guard, behind);',
+        instead: 'this.#commit(connection, guard, behind).catch(() => undefined);',
       },
     ],
     verdict: 'wrong',
