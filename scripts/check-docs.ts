@@ -4,7 +4,7 @@ import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } 
 import { delimiter, join } from 'node:path';
 import { type Block, blocksOf, matchesOutput, moduleOf } from './markdown.ts';
 import { type Packed, pack } from './pack.ts';
-import { type Check, root, run, runChecks, temporaryFolder, Wrong } from './run.ts';
+import { type Check, root, run, runChecks, type Tally, temporaryFolder, Wrong } from './run.ts';
 
 const RUN_WITHIN_MS = 60_000;
 
@@ -118,7 +118,7 @@ function checkOutput(block: Block, finished: { code: number; output: string; std
 }
 
 if (import.meta.main) {
-  const tally = { passed: 0, failed: 0, skipped: 0 };
+  const tally: Tally = { passed: 0, failed: 0, skipped: 0, failures: [] };
   let packed: Packed | undefined;
   const build = async (): Promise<undefined> => {
     packed = await pack(await temporaryFolder('package'));

@@ -5,7 +5,7 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { type ApiReport, apiReports, compareReport, writeReport } from './api-report.ts';
 import { type Packed, pack, readManifest } from './pack.ts';
-import { type Check, mustRun, root, run, runChecks, temporaryFolder, Wrong } from './run.ts';
+import { type Check, mustRun, root, run, runChecks, type Tally, temporaryFolder, Wrong } from './run.ts';
 
 /** The checks of the package, after it has been packed into `folder`. `onPacked` gets the result for later stages. */
 export function packageChecks(folder: string, onPacked: (packed: Packed) => void = () => undefined): Check[] {
@@ -126,7 +126,7 @@ if (import.meta.main) {
       console.log(report.file);
     }
   } else {
-    const tally = { passed: 0, failed: 0, skipped: 0 };
+    const tally: Tally = { passed: 0, failed: 0, skipped: 0, failures: [] };
     await runChecks('Package', packageChecks(folder), tally);
     process.exitCode = tally.failed > 0 ? 1 : 0;
   }

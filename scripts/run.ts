@@ -21,6 +21,8 @@ export interface Tally {
   passed: number;
   failed: number;
   skipped: number;
+  /** A line each, said again at the end, where a reader of a long log looks first. */
+  readonly failures: string[];
 }
 
 /** Runs checks one after the other and prints a line each. */
@@ -35,6 +37,7 @@ export async function runChecks(heading: string, checks: readonly Check[], tally
       console.log(`  ok    ${check.name}${note === undefined ? '' : `: ${note}`} (${seconds} s)`);
     } catch (error) {
       tally.failed += 1;
+      tally.failures.push(check.name);
       console.log(`  FAIL  ${check.name}`);
       const text = error instanceof Wrong ? error.message : error instanceof Error ? error.stack : String(error);
       console.log(`${text}`.trimEnd().replaceAll(/^/gm, '        '));

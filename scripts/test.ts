@@ -16,10 +16,8 @@ const args = process.argv.slice(2);
 const filters = args.filter(arg => !arg.startsWith('-'));
 if (args.includes('--long')) process.env.NEVERTWICE_KILLS ??= FULL_KILLS;
 
-const tally: Tally = { passed: 0, failed: 0, skipped: 0 };
+const tally: Tally = { passed: 0, failed: 0, skipped: 0, failures: [] };
 const leftOut: string[] = [];
-// Named again at the end, where a reader of a long log looks first.
-const failures: string[] = [];
 const start = performance.now();
 console.log(`Node.js ${process.version} on ${process.platform} ${process.arch}`);
 
@@ -51,7 +49,7 @@ if (tally.passed === 0 && tally.failed === 0) {
   console.log('\nNothing ran, which is a failure.');
   tally.failed = 1;
 }
-if (failures.length > 0) console.log(['\nFailed', ...failures].join('\n  '));
+if (tally.failures.length > 0) console.log(['\nFailed', ...tally.failures].join('\n  '));
 process.exitCode = tally.failed > 0 ? 1 : 0;
 console.log(`\nTook ${Math.round((performance.now() - start) / 1000)} s.`);
 const skipped = tally.skipped > 0 ? `, ${tally.skipped} skipped` : '';
@@ -106,8 +104,9 @@ function addCount(file: string, code: number): void {
     ? (JSON.parse(readFileSync(file, 'utf8')) as Count)
     : { passed: 0, failed: [], skipped: [] };
   tally.passed += passed;
-  tally.failed += failed.length === 0 && code !== 0 ? 1 : failed.length;
-  failures.push(...failed);
+  const failures = failed.length === 0 && code !== 0 ? [`vitest ended with ${code}, and named no test`] : failed;
+  tally.failed += failures.length;
+  tally.failures.push(...failures);
   tally.skipped += skipped.length;
   if (skipped.length > 0) console.log(['Skipped', ...skipped].join('\n  '));
 }

@@ -5,7 +5,7 @@ import { postgresStore } from '../../src/stores/postgres/index.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
 import { SEED, seeded } from '../support/random.ts';
 import { until } from '../support/until.ts';
-import { firsts, isEmpty, waiting, whileRunning } from './support.ts';
+import { advisoryLocks, firsts, isEmpty, waiting, whileRunning } from './support.ts';
 
 let database: FreshDatabase;
 let pool: Pool;
@@ -30,12 +30,7 @@ const ids = async () => (await waiting(store)).map(({ id }) => id);
 const message = (id: string, key: string | undefined = 'k') => ({ topic: 't', ...(key && { key }), id, payload: id });
 /** A statement of somebody waits for a lock that is not a row's. */
 const somebodyWaits = () =>
-  until('somebody waits', async () => {
-    const { rows } = await pool.query(
-      "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-    );
-    return rows.length > 0;
-  });
+  until('somebody waits', async () => (await advisoryLocks(pool)).some(({ granted }) => !granted));
 
 describe('adding', () => {
   test.each(['read committed', 'repeatable read', 'serializable'])(

@@ -5,7 +5,7 @@ import { postgresStore } from '../../src/stores/postgres/index.ts';
 import { type FreshDatabase, freshDatabase } from '../support/postgres.ts';
 import { type PostgresProxy, postgresProxy } from '../support/postgres-proxy.ts';
 import { until } from '../support/until.ts';
-import { isEmpty, whileRunning } from './support.ts';
+import { advisoryLocks, isEmpty, whileRunning } from './support.ts';
 
 let database: FreshDatabase;
 let pool: Pool;
@@ -115,11 +115,7 @@ test('C109: behind a pooler in transaction mode the relay says that it only poll
     expect.stringContaining('pooler in transaction mode'),
   ]);
   // No lock and no setting of a session is left anywhere.
-  const { rows } = await pool.query(
-    `SELECT FROM pg_locks WHERE locktype = 'advisory'
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-  );
-  expect(rows).toEqual([]);
+  expect(await advisoryLocks(pool)).toEqual([]);
 });
 
 test('C110: no transaction that adds has a NOTIFY in it, and signs are few', async () => {

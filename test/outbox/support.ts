@@ -1,3 +1,4 @@
+import type { Pool } from 'pg';
 import type { Relay, RelayRunOptions, TransactionalStore } from '../../src/index.ts';
 import { OUTBOX_PARTS, type WaitingRow } from '../../src/ports/outbox.ts';
 
@@ -40,4 +41,13 @@ export async function isEmpty(store: TransactionalStore<any>): Promise<boolean> 
 export function firsts<T extends { readonly id: string }>(published: readonly T[]): readonly T[] {
   const seen = new Set<string>();
   return published.filter(({ id }) => !seen.has(id) && seen.add(id));
+}
+
+/** Held or waited for in this database alone: other test files use the same server. */
+export async function advisoryLocks(pool: Pool): Promise<readonly { readonly granted: boolean }[]> {
+  const { rows } = await pool.query<{ granted: boolean }>(
+    `SELECT granted FROM pg_locks WHERE locktype = 'advisory'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  );
+  return rows;
 }
